@@ -17,6 +17,7 @@ _SHAPES = (
     r"sk-(?:ant|proj|or|svcacct|admin|lf|None)-[A-Za-z0-9_-]{8,}",  # Anthropic, OpenAI, OpenRouter, Langfuse
     r"sk-(?=[A-Za-z0-9_-]*[0-9A-Z])[A-Za-z0-9_-]{16,}|sk-[A-Za-z0-9]{20,}",  # OpenAI and those that speak like it
     r"[spr]k_(?:live|test|prod)_[A-Za-z0-9]{10,}",  # Stripe
+    r"sk_(?=[A-Za-z0-9]*[0-9])[A-Za-z0-9]{24,}",  # ElevenLabs, Novita
     r"(?:(?:gsk|hf|r8)_|(?:xai|pplx|tvly|nvapi|csk)-)(?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{20,}",  # Groq, xAI, ...
     r"(?:hf|gsk)_[A-Za-z]{30,}",
     r"gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{20,}",

@@ -417,7 +417,7 @@ class Experiment:
     ) -> None:
         rows, work = records.rows(), self._work
         retried = {} if plan is None else _retried(plan, rows)
-        spending = CellSpending(self.budget, sum(row.cost or 0.0 for row in rows.values()))
+        spending = CellSpending(self.budget, sum(row.cost or 0.0 for row in records.attempts()))
         engine = Engine(schedules, work, records, control, spending, self._executor(work, records, spending), retried)
         await engine.run(rows)
 
@@ -429,11 +429,12 @@ class Experiment:
         )
 
     def _executor(self, work: Work, records: Records, spending: CellSpending) -> Executor:
+        here = InKernel(work, records, spending, self.places or AT_A_TIME)
         if self.executor == "kernel":
-            return InKernel(work, records, spending, self.places or AT_A_TIME)
+            return here
         if self.executor == "processes":
             return InProcesses(work, records, spending, self.places, partial(continued_job, records, work))
-        return InPool(self.executor, work, records, spending, self.places)
+        return InPool(self.executor, work, records, spending, self.places, here)
 
 
 @dataclass(frozen=True, slots=True)

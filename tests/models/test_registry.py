@@ -340,7 +340,12 @@ def test_a_name_that_is_none_is_told_with_how_to_write_it(subtests: pytest.Subte
 
 
 def test_what_a_key_looks_like_is_no_name_of_a_model() -> None:
-    for name in ("sk-ant-api03-secretsecret", "anthropic:sk-ant-api03-secretsecret", "openai:ghp_0123456789abcdef"):
+    for name in (
+        "sk-ant-api03-secretsecret",
+        "anthropic:sk-ant-api03-secretsecret",
+        "openai:ghp_0123456789abcdef",
+        "sk_0123456789abcdef01234567",
+    ):
         with pytest.raises(UnknownModel, match="That is a key") as caught:
             check_model(name)
         assert "secret" not in str(caught.value) and "0123" not in str(caught.value)

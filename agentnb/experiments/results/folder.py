@@ -17,6 +17,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StoreError
 from agentnb.experiments.planning.content import content_hash
 from agentnb.experiments.results.rows import LOST, Row
+from agentnb.personal_files import replace_file
 from agentnb.store.check_values import COVER, ROWS
 from agentnb.store.run_file import try_lock
 from agentnb.store.store import Store
@@ -187,10 +188,8 @@ class ExperimentFolder:
     def add_log(self, name: str, data: bytes) -> None:
         """Write the log of a run that came from elsewhere, whole or not at all. ``name``: that of its file."""
         path = self.store.path(name.removesuffix(LOG_ENDING))
-        beside = path.with_name(f"{path.name}.new")
         with self._writing(path.name):
-            beside.write_bytes(data)
-            beside.replace(path)
+            replace_file(path, data)
 
     def add(self, row: Row, run: Run | None = None) -> None:
         """Append the row of a cell; its run has a log of its own."""

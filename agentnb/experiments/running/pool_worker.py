@@ -13,8 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from agentnb.agent.agent import Agent
 from agentnb.core.log.events import AnyEvent
 from agentnb.errors import AgentnbError
+from agentnb.experiments.planning.content import servers_of_workflow
 from agentnb.experiments.planning.problems import check_models
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running.cell_runs import CellRun, Job, Work, run_cell
@@ -63,11 +65,17 @@ def run_cell_here(data: bytes, job: Job, keeps_logs: bool, topic: str = "", name
 
 
 def problem_here(data: bytes, versions: str, budget: float | None) -> str:
-    """Return why cells of this work cannot run in this process: other versions, a missing tool, key or model; else nothing."""
+    """Return why cells of this work cannot run in this process: what it lacks; else nothing.
+
+    That is: other versions, a missing tool, key or model, or an MCP server that is only named: workers have no configuration.
+    """
     if versions != HERE:
         return f"it has {HERE}, and the kernel {versions}"
     try:
         work = _work(data)
+        for variant in work.variants:
+            given = variant.work
+            _servers().resolved(given.toolbox.servers if isinstance(given, Agent) else servers_of_workflow(given))
         return "; ".join(check_models(work.variants, [one for one in work.models if one is not None], budget))
     except AgentnbError as error:
         return str(error)

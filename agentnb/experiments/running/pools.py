@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -15,18 +15,22 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from agentnb.agent.portable import to_bytes
+from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.experiments.defaults import MAX_DEATHS
 from agentnb.experiments.results.folder import ExperimentFolder, Records
 from agentnb.experiments.results.rows import LOST, Row
 from agentnb.experiments.running.cell_runs import CellRun, Job, Work
+from agentnb.experiments.running.engine import Executor
 from agentnb.experiments.running.pool_worker import HERE, Travelled, problem_here, run_cell_here
 from agentnb.experiments.running.processes import cores
 from agentnb.experiments.running.spending import CellSpending
 
 POLL = 0.2
 """Seconds between looks at a future that calls nobody back."""
+MAX_WAITS = 10
+"""Deaths of workers at which a cell waits before they count as its own: what begins may not be told before a death."""
 SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
 """What a Dask scheduler must be set to: else it runs cells of a dead worker again unseen, or blames cells that only waited."""
 
@@ -42,8 +46,11 @@ class Pool(Protocol):
 class InPool:
     """Runs cells in a pool that is not agentnb's: it neither starts nor ends it. Used on one event loop."""
 
-    def __init__(self, pool: Pool, work: Work, records: Records, spending: CellSpending, places: int | None) -> None:
-        """``places``: cells at a time."""
+    def __init__(
+        self, pool: Pool, work: Work, records: Records, spending: CellSpending, places: int | None, here: Executor
+    ) -> None:
+        """``places``: cells at a time; ``here``: runs what goes on from a log, which only this process has."""
+        self._here = here
         self._pool, self._work, self._records, self._spending = pool, work, records, spending
         client = getattr(pool, "_client", pool)  # `client.get_executor()` alone would hide what dies
         self._dask = _Dask(client) if hasattr(client, "scheduler_info") else None
@@ -58,23 +65,30 @@ class InPool:
 
         Raises `SettingsError` before the first cell if the workers cannot run any.
         """
+        if job.begun is not None:
+            return await self._here.run(job)
         if self._checked is None:
             self._checked = asyncio.ensure_future(self._check())
         await asyncio.shield(self._checked)
-        for _ in range(MAX_DEATHS + 1):
+        deaths = waits = 0
+        while deaths <= MAX_DEATHS:
             name = f"{job.cell.key}-{uuid4().hex[:8]}"
             self._under_way[name] = job
             try:
                 came = await self._attempt(job, name)
             except (AgentnbError, asyncio.CancelledError):
                 raise
-            except BrokenExecutor as error:
-                what = f"The pool is broken: {_words(error)}"
-                raise SettingsError(what, "Make a new one, and run the experiment again: it goes on") from error
             except Exception as error:  # of the pool: a run that fails is a row
-                self._lose(name, _words(error))
+                if isinstance(error, BrokenExecutor) or (self._dask is None and isinstance(error, CancelledError)):
+                    raise _broken(error) from error
                 if self._dask is not None:
                     await asyncio.to_thread(self._dask.scatter, self._data)
+                    if name not in self._dask.begun and waits < MAX_WAITS:  # it only waited at a worker that died
+                        waits += 1
+                        del self._under_way[name]
+                        continue
+                deaths += 1
+                self._lose(name, _words(error))
                 job = job._replace(redone=True)
                 continue
             del self._under_way[name]
@@ -92,6 +106,7 @@ class InPool:
             await asyncio.to_thread(self._dask.close, stop=bool(self._under_way))
         for name in [*self._under_way]:
             self._lose(name, "The experiment ended before it")
+        await self._here.close()
 
     async def _check(self) -> None:
         """Ask the workers whether they can run cells."""
@@ -110,10 +125,13 @@ class InPool:
 
     async def _attempt(self, job: Job, name: str) -> Travelled:
         keeps_logs = self._records.store is not None
-        if self._dask is None:
-            future = self._pool.submit(run_cell_here, self._data, job, keeps_logs)
-        else:
-            future = self._dask.submit(job, keeps_logs, name)
+        try:
+            if self._dask is None:
+                future = self._pool.submit(run_cell_here, self._data, job, keeps_logs)
+            else:
+                future = self._dask.submit(job, keeps_logs, name)
+        except Exception as error:  # it was shut down, or its client closed
+            raise _broken(error) from error
         came: Travelled = await _result(future)
         return came
 
@@ -140,6 +158,8 @@ class _Dask:
         self._topic = f"agentnb-{uuid4().hex}"
         self._spent: Counter[str] = Counter()
         """By attempt, the US dollars that its worker has told of."""
+        self.begun: set[str] = set()
+        """The attempts that have begun."""
         self._data: Any = None
 
     @property
@@ -158,7 +178,9 @@ class _Dask:
 
         def note(event: tuple[Any, Any]) -> None:
             told = event[1]
-            if told["kind"] == "paid":
+            if told["kind"] == "began":
+                self.begun.add(told["attempt"])
+            elif told["kind"] == "paid":
                 self._spent[told["attempt"]] += told["dollars"]
                 spending.pay(told["dollars"])
 
@@ -224,4 +246,8 @@ def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
 
 
 def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".partition("\n")[0][:300]
+    return redact(f"{type(error).__name__}: {error}").partition("\n")[0][:300]
+
+
+def _broken(error: Exception) -> SettingsError:
+    return SettingsError(f"The pool is broken: {_words(error)}", "Make a new one, and run the experiment again: it goes on")

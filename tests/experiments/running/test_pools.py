@@ -14,15 +14,22 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from msgspec.json import encode
+from msgspec.structs import replace
 from small_experiments import TwoRounds, check_line, small
 
 from agentnb import Experiment, settings
 from agentnb.errors import SettingsError
+from agentnb.experiments.results.folder import ROWS
 from agentnb.experiments.running.control import Progress
 from agentnb.experiments.running.pool_worker import HERE, problem_here
+from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.servers.servers import Servers
+from agentnb.tools.mcp.server import MCPServer
 
 PRICED = {"models": ["simulated:disciplined?price=3000/3000"], "primary": "answered"}
 SET = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
+KEY = "of-this-kernel-0123456789"
 OF_THIS_RUN = ["run_id", "seconds", "at", "redone"]
 
 
@@ -135,6 +142,15 @@ def test_stop_ends_what_a_cluster_runs_and_keeps_it_as_lost(tmp_path: Path, clus
     assert [cluster.submit(abs, -1, pure=False).result(timeout=60) for _ in range(2)] == [1, 1]  # its threads are free again
 
 
+def test_server_that_only_the_kernel_knows_by_name_is_refused_before_the_first_cell() -> None:
+    servers = Servers()
+    servers.configuration.add(MCPServer("plant", "plant-server"))
+    with hosted(Host(servers=servers)), ThreadPoolExecutor(1) as pool:
+        given = {"executor": pool, "places": 1, "agent": {"tools": ["mcp:plant"]}, "primary": "answered"}
+        with pytest.raises(SettingsError, match="worker 1 cannot run the experiment: There is no MCP server plant"):
+            small(1, **given).run_sync(show=False)
+
+
 def test_scheduler_that_hides_deaths_is_refused(cluster: Any) -> None:
     def allow(failures: int) -> None:
         import dask
@@ -181,6 +197,58 @@ def test_broken_pool_ends_the_experiment_which_goes_on_in_another(tmp_path: Path
         small(4, executor=processes, **given).run_sync(show=False)
     results = small(4, executor="kernel", **given).run_sync(show=False)
     assert results.missing == 0 and (results.attempts["status"] == "lost").sum() >= 1
+
+
+def test_runs_whose_rows_are_missing_go_on_from_their_logs(tmp_path: Path) -> None:
+    ran = {row.run_id for row in small(2, folder=tmp_path).run_sync(show=False).rows}
+    kept = (tmp_path / ROWS).read_bytes().splitlines(keepends=True)
+    (tmp_path / ROWS).write_bytes(b"".join(kept[:-2]))
+    with ThreadPoolExecutor(2) as pool:
+        results = small(2, folder=tmp_path, executor=pool).run_sync(show=False)
+    assert {row.run_id for row in results.rows} == ran and len(results.attempts) == 4
+
+
+class Closing:
+    """A pool that loses a cell in words with a key, and is closed then."""
+
+    def __init__(self, pool: Executor) -> None:
+        self._pool = pool
+
+    def submit(self, function: Any, *given: Any) -> Any:
+        """Run it, unless the pool is closed."""
+        if function is problem_here:
+            return self._pool.submit(function, *given)
+        future = self._pool.submit(int, KEY)
+        self._pool.shutdown()
+        return future
+
+
+def test_pool_that_is_closed_meanwhile_fails_no_cell_and_its_words_hold_no_key(tmp_path: Path) -> None:
+    settings.keep_key("PLANT_KEY", KEY)
+    try:
+        with ThreadPoolExecutor(1) as threads, pytest.raises(SettingsError, match="The pool is broken: RuntimeError"):
+            small(2, executor=Closing(threads), places=1, folder=tmp_path).run_sync(show=False)
+    finally:
+        settings.forget_key("PLANT_KEY")
+    results = small(2, folder=tmp_path).results(peek=True)
+    assert not results.rows and set(results.attempts["status"]) == {"lost"}
+    assert KEY.encode() not in (tmp_path / ROWS).read_bytes()
+
+
+def test_only_its_person_may_read_a_log_that_came_from_a_pool(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        small(1, executor=pool, folder=tmp_path).run_sync(show=False)
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("*.jsonl")} == {0o600}
+
+
+def test_attempts_that_were_lost_count_in_the_budget_of_a_later_process(tmp_path: Path) -> None:
+    given = {"budget": 0.5, "folder": tmp_path, **PRICED}
+    experiment = small(2, **given)
+    rows = experiment.run_sync(show=False).rows
+    (tmp_path / ROWS).write_bytes(encode(replace(rows[0], status="lost", cost=1.0, run_id="")) + b"\n")
+    for path in tmp_path.glob("*.jsonl"):
+        path.unlink()
+    assert small(2, **given).run_sync(show=False).missing == 4
 
 
 def test_spending_of_a_pool_counts_in_the_budget() -> None:

@@ -6,19 +6,21 @@ import asyncio
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from mcp import MCPError
 from mcp import types as t
+from pydantic import ValidationError
 
 from agentnb.core.schema.json_schema import MAX_REPAIRS
 from agentnb.core.schema.nesting import MAX_DEPTH
 from agentnb.policies.permissions.rules import Rule
 from agentnb.settings import Key
 from agentnb.tools.mcp.connections.catalogue import CLOSED, MAX_PAGES, tools_of
-from agentnb.tools.mcp.connections.connection import MAX_LINE_CHARACTERS, MAX_LINES, StderrTail
-from agentnb.tools.mcp.connections.live_server import LiveServer, reason
+from agentnb.tools.mcp.connections.connection import _PIPE_BYTES, MAX_LINE_CHARACTERS, MAX_LINES, StderrTail
+from agentnb.tools.mcp.connections.lenient_results import BARE, readable_message
+from agentnb.tools.mcp.connections.live_server import LiveServer, _asker, reason
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.mcp.server_tool import MAX_SCHEMA_BYTES, MCPTool, found_tools
@@ -93,6 +95,50 @@ def test_standard_error_keeps_its_end_without_keys_and_control_characters() -> N
     lines = asyncio.run(tail())
     assert lines[-3:] == (SHOWN, "key [key]", "no end")
     assert len(lines) == MAX_LINES and lines[-4] == "a" * MAX_LINE_CHARACTERS
+
+
+def test_standard_error_without_its_beginning_shows_no_part_of_a_key() -> None:
+    async def tail() -> tuple[str, ...]:
+        found = StderrTail()
+        for text in (f"{SECRET}\n", "a" * (_PIPE_BYTES - 5)):  # the cut is within the key
+            found.writer.write(text)
+            found.writer.flush()
+            await asyncio.sleep(0.01)
+        found.close()
+        return found.lines
+
+    Key("planted", SECRET, "a test")
+    assert asyncio.run(tail()) == ("a" * MAX_LINE_CHARACTERS,)
+
+
+def test_late_question_of_a_call_that_is_over_is_cancelled() -> None:
+    asked: list[Any] = []
+
+    async def ask() -> Any:
+        over, live = asyncio.Event(), cast(Any, SimpleNamespace(_askers=[]))
+
+        async def asker(params: Any) -> None:
+            asked.append(params)
+
+        async def late() -> Any:
+            await over.wait()
+            return await LiveServer._elicit(live, None, FORM)
+
+        token = _asker.set(asker)
+        live._askers.append(asker)
+        question = asyncio.ensure_future(late())  # the client makes tasks within the call
+        live._askers.remove(asker)
+        _asker.reset(token)
+        over.set()
+        return await question
+
+    assert asyncio.run(ask()).action == "cancel" and not asked
+
+
+def test_odd_answer_with_more_digits_than_python_reads_is_read() -> None:
+    with pytest.raises(ValidationError) as caught:
+        t.jsonrpc_message_adapter.validate_json('{"jsonrpc": "2.0", "id": 3, "result": [%s]}' % ("9" * 5_000))
+    assert readable_message(caught.value) == {"jsonrpc": "2.0", "id": 3, "result": {BARE: ["9" * 5_000]}}
 
 
 def test_list_without_an_end_is_read_no_further() -> None:

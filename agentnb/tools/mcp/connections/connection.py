@@ -62,7 +62,10 @@ class StderrTail:
     @property
     def lines(self) -> tuple[str, ...]:
         """The last lines, without known keys and control characters."""
-        lines = self._end.decode(errors="replace").splitlines()[-MAX_LINES:]
+        lines = self._end.decode(errors="replace").splitlines()
+        if len(self._end) == _PIPE_BYTES:
+            lines = lines[1:] or lines  # a first line without its beginning may begin within a key
+        lines = lines[-MAX_LINES:]
         return tuple([redact(visible(line), known_secrets())[:MAX_LINE_CHARACTERS] for line in lines])
 
     def close(self) -> None:

@@ -119,7 +119,7 @@ def readable_message(error: ValidationError) -> dict[str, Any] | None:
     line = given[0].decode(errors="replace") if isinstance(given[0], bytes) else given[0]
     if isinstance(line, str):
         with suppress(ValueError, RecursionError):
-            given = [json.loads(cut_deep(line.lstrip("\ufeff"), MAX_LEVELS))]
+            given = [json.loads(cut_deep(line.lstrip("\ufeff"), MAX_LEVELS), parse_int=_integer)]
     given = [one for part in given for one in (part if isinstance(part, list) else [part])]
     message = next((one for one in given if isinstance(one, dict) and "id" in one), None)
     if message is None:
@@ -135,6 +135,13 @@ def readable_message(error: ValidationError) -> dict[str, Any] | None:
         }
         return {"jsonrpc": "2.0", "id": read["id"], "error": known}
     return {**read, "result": {BARE: read["result"]}} if not isinstance(read.get("result", {}), dict) else read
+
+
+def _integer(digits: str) -> int | str:
+    try:
+        return int(digits)
+    except ValueError:  # more digits than Python reads: else the whole answer would be lost, and its call wait
+        return digits
 
 
 def readable_start(raw: Mapping[str, Any]) -> dict[str, Any]:

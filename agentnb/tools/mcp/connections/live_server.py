@@ -224,7 +224,9 @@ class LiveServer:
         from mcp.types import ElicitResult
 
         asker = _asker.get() or next(reversed(self._askers), None)
-        return await asker(params) if asker else ElicitResult(action="cancel")  # no call is running that a person waits for
+        if asker not in self._askers:  # no call is running that a person waits for
+            return ElicitResult(action="cancel")
+        return await asker(params)
 
     def _note_change(self) -> None:
         self.version += 1
