@@ -199,9 +199,10 @@ def _tool_started(run: RunFacts, event: e.ToolStarted) -> None:
         step_calls.put(run, event.step, CallRecord(call, role=run.role_of(call.name)), started_at=event.at)
         run._agent_states.start_call(call.id, call.name, event.step)
     else:
-        records = run._rounds[-1].records
-        if len(records) != 1 or records[0].call is not call or records[0].waits:
-            # Usually it is the model's own, and the only one; a person may have changed it.
+        place = run._call_places.get(call.id)
+        record = None if place is None else run._rounds[-1].records[place]
+        # Nearly always it is the model's own, which a person may have changed; a card draws what is another record.
+        if record is None or record.waits or (record.call is not call and record.call != call):
             _put_record(run, call.id, call=call, waits=False)
         run._calls.started(call)
         run._agent_states.start_call(call.id, call.name)

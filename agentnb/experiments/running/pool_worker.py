@@ -6,7 +6,6 @@ import asyncio
 import pickle
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -110,12 +109,10 @@ def _servers() -> Servers:
 
 
 def _teller(topic: str, name: str) -> Callable[[str, float], None]:
-    def tell(kind: str, dollars: float) -> None:
-        with suppress(ValueError):  # no worker any more
-            get_worker().log_event(topic, {"attempt": name, "kind": kind, "dollars": dollars})
-
+    """Return what tells the kernel, which has it when this returns: what the worker only queued would die with it."""
     if not topic:
         return lambda kind, dollars: None
-    from distributed import get_worker
+    from distributed import get_client
 
-    return tell
+    client = get_client()
+    return lambda kind, dollars: client.log_event(topic, {"attempt": name, "kind": kind, "dollars": dollars})
