@@ -82,7 +82,7 @@ class Loop:
         first = await self._first_verdict()
         may_be_open = first is not _PROMPT
         """Whether a process that died, or an interlude, may have left something open."""
-        verdict: Verdict | Interlude = self._before_end(first)
+        verdict: Verdict | Interlude = self._before_end(first) if self._endings else first
         if self._has_detectors:
             log_findings(self._log)  # a process that died may not have come to it
         self._todos.look()  # the run may have waited for the store
