@@ -7,6 +7,7 @@ does what any run needs, such as stop, pause, time and money.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable
+from datetime import UTC
 from time import perf_counter
 from typing import Any
 
@@ -28,6 +29,7 @@ from agentnb.policies.verdict import Continue, Interlude, Stop, Verdict, before_
 from agentnb.runtime.calls.call import Call
 from agentnb.runtime.calls.dispatch import Dispatch
 from agentnb.runtime.calls.todo_sync import TodoSync
+from agentnb.runtime.event_log import now
 from agentnb.runtime.replies.asked_detectors import AskedDetectors
 from agentnb.runtime.replies.compactor import Compactor
 from agentnb.runtime.replies.model_calls import ModelCalls
@@ -178,14 +180,18 @@ class Loop:
         self._round_started = perf_counter()
         last = run.last_finished_round
         is_told = why.is_news or (last is not None and not last.records and not run.pending)
-        log.emit(
-            e.RoundStarted,
+        started = e.RoundStarted(
+            log.seq,
+            now(UTC),
+            log.id,
+            log.parent_id,
             index=0 if last is None else last.index + 1,
             reason=why.reason,
             before=why.round_status,
             continuation=(final_words or why.message or prompt("continue")) if is_told else "",
             note="" if final_words and is_told else final_words or self._note(run),
         )
+        log.append(started)
         if not final_words:
             self._guide(why.guidance)
         await self._reply(may_call=not final_words)
@@ -243,7 +249,7 @@ class Loop:
             if found is not None:
                 guidance.append(found)
         for one in guidance[given:]:
-            log.emit(e.GuidanceGiven, guidance=one)
+            log.append(e.GuidanceGiven(log.seq, now(UTC), log.id, log.parent_id, guidance=one))
 
     def _status_of_answer(self) -> e.RoundStatus:
         last = self._log.run.last_round
@@ -254,6 +260,7 @@ class Loop:
         log, seconds = self._log, perf_counter() - self._round_started
         if self._budget.has_news:
             self._lifecycle.log_nested_usage()
-        log.emit(e.RoundFinished, index=log.run.last_round.index, status=status, seconds=seconds)
+        index = log.run.last_round.index
+        log.append(e.RoundFinished(log.seq, now(UTC), log.id, log.parent_id, index=index, status=status, seconds=seconds))
         if self._has_detectors:
             log_findings(log)

@@ -32,7 +32,8 @@ from agentnb.errors import StoreError
 from agentnb.settings import SHORTEST_SECRET, known, secrets
 
 AnEvent = TypeVar("AnEvent", bound=Event)
-_now = datetime.now
+now = datetime.now
+"""Bound once: what is logged in each round or step asks for it."""
 ROOM = FreeDisk()
 ROOM_FOR_COPY = "Copies are kept so that changes can be undone. See that the folder of the run log can be written and has room"
 LEFT_ALONE = "The run is still in memory: keep it with save_trace(run, PATH), and see what else writes to its folder"
@@ -58,7 +59,8 @@ class EventLog:
         self.run = Run() if run is None else run
         self.store = store
         self.parent_id = parent_id
-        self._seq = 0 if run is None else len(run.events)
+        self.seq = 0 if run is None else len(run.events)
+        """The number of the next event."""
         self._writer: Writer | None = None
         self._keep_before: Callable[[FileBefore], None] | None = None
         self._closed = False
@@ -143,10 +145,6 @@ class EventLog:
         """Log a warning to the person."""
         self.emit(Warned, message=message, advice=advice, topic=topic)
 
-    def head(self) -> tuple[int, datetime, str, str | None]:
-        """Return the fields with which the next event begins: its number, the time, and the ids of the run and its parent."""
-        return self._seq, _now(UTC), self.id, self.parent_id
-
     def begin(self, first: AnyEvent) -> None:
         """Append the first event of this process, from which on all that the run holds counts as the person's own.
 
@@ -155,12 +153,12 @@ class EventLog:
         self.run.set_consent(True)
         self.append(first)
 
-    def append(self, event: AnEvent) -> AnEvent:
-        """Log an event that is made already."""
-        return self.emit(event)
+    def emit(self, kind: type[AnEvent], **fields: Any) -> AnEvent:
+        """Make an event of this kind, and log it as `append` does. Events of each round are made where they are logged."""
+        return self.append(kind(self.seq, now(UTC), self.id, self.parent_id, **fields))
 
-    def emit(self, kind: type[AnEvent] | AnEvent, **fields: Any) -> AnEvent:
-        """Make an event of this kind, redact, store and fold it, and send it to the watchers. ``kind`` may be one that is made.
+    def append(self, made: AnEvent) -> AnEvent:
+        """Redact, store and fold an event, and send it to the watchers.
 
         Return it as logged: redacted, and cut if the log has no room.
 
@@ -170,14 +168,14 @@ class EventLog:
         if self._closed:
             # The caller belongs to a run that has ended without waiting for it.
             raise asyncio.CancelledError
-        event: Any = kind(self._seq, _now(UTC), self.id, self.parent_id, **fields) if isinstance(kind, type) else kind
+        event: Any = made
         # A tool may set a variable that holds a key, and print it: search again only after a tool.
         texts = secrets() if type(event) is ToolFinished and _could_show_a_key(event) else self._known.texts
         if texts:
             event = redact(event, texts)
         if self._writer is not None:
             event = self._store(event, self._writer)
-        self._seq += 1
+        self.seq += 1
         self.run.apply(event)
         if self._watchers:
             if self._untold is not None:
@@ -252,7 +250,7 @@ class EventLog:
             writer.close()
             self._writer = None
             if type(event) is not RunFinished:
-                self._seq += 1
+                self.seq += 1
                 self.run.apply(event)
                 self._untold = event
             where, hint = ("", LEFT_ALONE) if error.filename else (f": {getattr(writer, 'path', 'a store of your own')}", ROOM)

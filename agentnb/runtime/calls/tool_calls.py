@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import nullcontext
+from datetime import UTC
 from functools import partial
 from typing import Any
 
@@ -40,6 +41,7 @@ from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.todo_sync import TodoSync
 from agentnb.runtime.calls.tool_runner import ToolRunner
+from agentnb.runtime.event_log import now
 from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.tools import tool_errors
 from agentnb.tools.tool import Tool, ToolOutcome
@@ -179,8 +181,12 @@ class ToolCalls:
         with self.inside.lock:  # also if it has none yet: a thread that is in it may add the first
             reports = call.reports
         reported = NOTHING_REPORTED if reports is None else reports.close()
-        self._log.emit(
-            ToolFinished,
+        log = self._log
+        finished = ToolFinished(
+            log.seq,
+            now(UTC),
+            log.id,
+            log.parent_id,
             result=outcome.as_result(made.id, made.name),
             seconds=seconds,
             traceback=traceback,
@@ -191,14 +197,16 @@ class ToolCalls:
             step=call.step,
             nested=reported.nested,
         )
+        log.append(finished)
 
     def _start(self, call: Call) -> None:
         """Log the start of a call, unless an earlier process has: its tool gets the arguments as logged, redacted."""
         call.state = "started"
         if call.started is None:
-            made, parent_call, step = call.made, call.parent_call, call.step
-            logged = self._log.emit(ToolStarted, call=made, edited=call.is_edited, parent_call=parent_call, step=step)
-            call.started = logged.call
+            log, edited, parent_call, step = self._log, call.is_edited, call.parent_call, call.step
+            seq, at, run_id, parent_id = log.seq, now(UTC), log.id, log.parent_id
+            started = ToolStarted(seq, at, run_id, parent_id, call=call.made, edited=edited, parent_call=parent_call, step=step)
+            call.started = log.append(started).call
 
     async def _call_inside(self, parent: str, name: str, arguments: Any) -> ToolOutcome:
         """Run a call that a tool makes itself."""

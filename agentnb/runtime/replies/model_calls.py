@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from datetime import UTC
 from time import perf_counter
 from typing import Any
 
@@ -26,7 +27,7 @@ from agentnb.policies.ending import OVER_LIMIT
 from agentnb.policies.limits import MaxTokens
 from agentnb.policies.marker_text import MarkerFilter, without_markers
 from agentnb.runtime.budget import Budget
-from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.event_log import EventLog, now
 from agentnb.runtime.replies.normalize_reply import normalize_reply
 from agentnb.runtime.replies.reply_limit import OverLimit, ReplyLimit
 from agentnb.tools.tool_errors import traceback_of_own_code
@@ -213,8 +214,12 @@ class ModelCalls:
         if self._usage_check.is_needed:
             reply = self._usage_check.complete(request, reply)
         message, signals = without_markers(reply.message) if self._markers else (reply.message, ())
-        logged = self._log.emit(
-            e.ModelReplied,
+        log = self._log
+        replied = e.ModelReplied(
+            log.seq,
+            now(UTC),
+            log.id,
+            log.parent_id,
             message=message,
             signals=signals,
             usage=reply.usage,
@@ -222,9 +227,10 @@ class ModelCalls:
             seconds=seconds if reply.seconds is None else reply.seconds,
             metadata=reply.metadata,
         )
+        logged = log.append(replied).message
         if self._usage_check.is_needed:
             self._usage_check.warn(reply)
-        return logged.message
+        return logged
 
     def _limit(self, request: Request, *, comes_after_limit: bool) -> ReplyLimit:
         run, policies = self._log.run, self._policies

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
+from datetime import UTC
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
@@ -22,6 +23,7 @@ from agentnb.policies.verdict import Stop
 from agentnb.runtime.budget import current_budget, nested_levels
 from agentnb.runtime.calls.dispatch import PATIENCE
 from agentnb.runtime.calls.run_context import RunContext
+from agentnb.runtime.event_log import now
 from agentnb.runtime.failure_place import LOOP, WORKFLOW, failure_place
 from agentnb.runtime.host.process_end import process_end
 from agentnb.runtime.run_end import Suspended, check_within_limits, log_stop, run_error
@@ -463,9 +465,10 @@ class Lifecycle:
         self.log_nested_usage()
         seconds = perf_counter() - self._started + self._seconds_before
         how: Any = {"status": status, "stop_reason": stop_reason, "last_round": last_round, "seconds": seconds}
-        for assessment in assessments_at(self.log.run, e.RunFinished(*self.log.head(), **how)):
-            self.log.emit(OutcomeGiven, assessment=assessment)
-        self.log.emit(e.RunFinished, **how, totals=self.log.totals())
+        log = self.log
+        for assessment in assessments_at(log.run, e.RunFinished(log.seq, now(UTC), log.id, log.parent_id, **how)):
+            log.emit(OutcomeGiven, assessment=assessment)
+        log.emit(e.RunFinished, **how, totals=log.totals())
 
 
 def _ignore_paid() -> None:

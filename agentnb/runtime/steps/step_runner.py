@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine
+from datetime import UTC
 from functools import partial
 from time import perf_counter
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from agentnb.core.step_retry import Retry
 from agentnb.detect.run import Run
 from agentnb.errors import StoreError
 from agentnb.runtime.calls.tool_calls import ToolCalls
+from agentnb.runtime.event_log import now
 from agentnb.runtime.failure_place import open_calls
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.elicitation import Elicitation
@@ -240,8 +242,12 @@ class StepRunner:
         self._open[path] = perf_counter()
         if self.journal.left and (logged := self.journal.take_start(path)) is not None:
             return logged, False
-        started = self.log.emit(
-            w.StepStarted,
+        log = self.log
+        started = w.StepStarted(
+            log.seq,
+            now(UTC),
+            log.id,
+            log.parent_id,
             step=path,
             step_kind=kind,
             title=encodable(title) if title else "",
@@ -252,7 +258,7 @@ class StepRunner:
             agent=agent,
             attempt=attempt,
         )
-        return started, True
+        return log.append(started), True
 
     def _logged_end(self, path: str) -> w.StepFinished | w.StepAttempted | None:
         """Return how an attempt ended in the process that died, if it did; what went on within it is over too."""
@@ -321,8 +327,12 @@ class StepRunner:
         if step in self.journal.within:
             self._close_left(step)
         self._close_call(step)
-        finished = self.log.emit(
-            w.StepFinished,
+        log = self.log
+        finished = w.StepFinished(
+            log.seq,
+            now(UTC),
+            log.id,
+            log.parent_id,
             step=step,
             status=status,
             output=output,
@@ -333,7 +343,7 @@ class StepRunner:
             words=words,
             reason=reason,
         )
-        self.on_end(finished)
+        self.on_end(log.append(finished))
 
     def _close_left(self, block: str) -> None:
         """Log the end of the steps in a block that a process that died had begun, and this one has not begun again."""
