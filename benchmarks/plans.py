@@ -171,7 +171,7 @@ async def chats(turns: int, store: Store | None) -> list[float]:
 
 
 async def main(count: int, turns: int) -> None:
-    print(f"a step of a plan, over a tool step of a workflow (goal: at most 1.2): {await steps(count, turns):.2f}")
+    print(f"a step of a plan, over a tool step of a workflow (goal: at most 1.05): {await steps(count, turns):.2f}")
     print(f"validating {VALIDATED:,} steps, over reading them as YAML (goal: under 1): {await validated(turns):.2f}")
     best, folded = await resumed(turns)
     goal = 1.5 * folded + 0.2

@@ -51,7 +51,8 @@ def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: T
     is_chat, nodes = plan.form == "chat", []
     awaited = _awaited(plan) if is_chat else dict[int, list[int]]()
     end = (Jump(to=END, place=len(plan.steps), is_logged=False),)
-    for place in _in_waves(awaited) if is_chat else range(len(plan.steps)):
+    order = _in_waves(awaited) if is_chat else [(place, False) for place in range(len(plan.steps))]
+    for place, is_beside in order:
         step = plan.steps[place]
         if place in left_out or (step.type != TOOL and _does_nothing(step)):
             continue
@@ -63,7 +64,7 @@ def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: T
                 path=f"{path}/{place}",
                 does=does,
                 after=tuple(map(str, awaited[place])) if is_chat else (),
-                is_beside=is_chat,
+                is_beside=is_beside,
                 jumps=end if isinstance(does, (Abort, Ask)) else (),
                 retry=Retry(max_attempts=step.retries, initial_delay_seconds=0) if step.retries else ONCE,
             )
@@ -129,11 +130,14 @@ def _awaited(plan: PlanSpec) -> dict[int, list[int]]:
     return found
 
 
-def _in_waves(awaited: Mapping[int, Collection[int]]) -> Iterator[int]:
-    """Yield the places of the steps of a chat's plan: in each wave those whose dependencies are settled."""
+def _in_waves(awaited: Mapping[int, Collection[int]]) -> Iterator[tuple[int, bool]]:
+    """Yield the places of the steps of a chat's plan: in each wave those whose dependencies are settled.
+
+    With each comes whether another one is in its wave: for one that is alone all later ones wait.
+    """
     left = dict.fromkeys(awaited)
     while left:
         ready = [place for place in left if left.keys().isdisjoint(awaited[place])] or [*left]
-        yield from ready
+        yield from [(place, len(ready) > 1) for place in ready]
         for place in ready:
             del left[place]
