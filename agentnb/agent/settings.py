@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from agentnb import settings
+from agentnb.errors import SettingsError
 
 if TYPE_CHECKING:
     from agentnb.agent.conversation_context import ConversationContext
@@ -90,6 +91,16 @@ class AgentSettings:
         from agentnb.agent.derived_settings import derive_settings
 
         derive_settings(self)
+
+    def __reduce__(self) -> NoReturn:
+        what = f"Agent {self.name} is not pickled: its tools and its model would not work where it arrives"
+        raise SettingsError(what, "Send portable(agent), and make it again there: from_portable(data)")
+
+    def __copy__(self) -> Self:
+        return self  # it has no state
+
+    def __deepcopy__(self, _: Any) -> Self:
+        return self
 
     @property
     def rule_scope(self) -> Iterable[Any]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
+import cloudpickle
 import pandas as pd
 import pytest
 from asserted_sentences import Snapshot
@@ -196,6 +199,14 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     with pytest.raises(SettingsError, match=r"agentnb\[scale\]"):
         portable(Agent("simulated:chatty"))
+
+
+def test_an_agent_travels_in_no_other_way() -> None:
+    agent = Agent("simulated:chatty", name="clerk")
+    for pickler in (pickle, cloudpickle):
+        with pytest.raises(SettingsError, match=r"Agent clerk is not pickled: .*portable\(agent\)"):
+            pickler.dumps({"agent": agent})
+    assert copy.deepcopy([agent]) == [agent] and copy.copy(agent) is agent
 
 
 def test_bytes_of_something_else_are_refused() -> None:
