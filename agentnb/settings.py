@@ -168,6 +168,7 @@ class _Held:
 
 
 _held = _Held()
+_ENVIRON = os.environ
 _VARIABLES = getattr(os.environ, "_data", os.environ)
 """The environment, by encoded names: `os.environ` takes long to say what is not set, and this runs after each tool call."""
 _encoded = lru_cache(getattr(os.environ, "encodekey", str))
@@ -501,7 +502,9 @@ def _is_path(text: str) -> bool:
 
 
 def _environment(variable: str) -> str:
-    return os.environ[variable].strip() if _encoded(variable) in _VARIABLES else ""
+    # Another environment may stand in the place of the process's, and another thread may unset a variable meanwhile.
+    is_set = os.environ is not _ENVIRON or _encoded(variable) in _VARIABLES
+    return os.environ.get(variable, "").strip() if is_set else ""
 
 
 def _number(variable: str, usual: Usual, least: int, most: int = MAX_NUMBER) -> int | Usual:

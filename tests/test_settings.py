@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from agentnb import settings
@@ -70,6 +72,18 @@ def test_each_variable_that_is_read_is_documented() -> None:
 
 
 # Addresses
+
+
+def test_another_environment_may_stand_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTNB_MODEL", "simulated:disciplined")
+    monkeypatch.setattr(os, "environ", {"OPENAI_API_KEY": SECRET})
+    assert settings.default_model() is None
+    assert settings.find_key("openai") is not None and settings.secrets() == (SECRET,)
+
+
+def test_a_variable_that_a_thread_unsets_meanwhile_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "_VARIABLES", {settings._encoded("AGENTNB_MODEL")})
+    assert settings.default_model() is None
 
 
 def test_without_variables_the_environment_says_no_address(subtests: pytest.Subtests) -> None:

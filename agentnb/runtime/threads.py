@@ -139,19 +139,19 @@ class _Workers:
         with self._lock:
             if reuse := self._idle > 0:
                 self._idle -= 1
-        if reuse:
-            self._jobs.put(job)
-        else:
-            threading.Thread(target=self._work, args=(job,), name="agentnb-tool", daemon=True).start()
+        if not reuse:
+            threading.Thread(target=self._work, name="agentnb-tool", daemon=True).start()
+        self._jobs.put(job)  # not an argument of the thread, which would keep the run of its first job in memory
 
-    def _work(self, job: Callable[[], None]) -> None:
+    def _work(self) -> None:
         while True:
+            job = self._jobs.get()
             job()
+            del job  # else an idle thread keeps the run of its last one
             with self._lock:
                 if self._idle >= IDLE:
                     return
                 self._idle += 1
-            job = self._jobs.get()
 
 
 @cache

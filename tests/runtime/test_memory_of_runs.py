@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from scripted_runs import agent_of
+from waiting import wait_until
 
 from agentnb import Agent, Store, ToolCall, Workflow
 from agentnb.models import ScriptedModel
@@ -65,6 +66,20 @@ def test_a_run_that_has_ended_and_that_nobody_holds_is_not_in_memory(subtests: p
             before = logs()
             assert asyncio.run(run(Store(tmp_path / name))).status in ("completed", "limited")
             assert logs() == before
+
+
+@pytest.mark.usefixtures("no_collection")
+def test_idle_thread_of_plain_tools_keeps_no_run_in_memory() -> None:
+    def plain() -> str:
+        """Runs in a thread."""
+        return "x"
+
+    before = logs()
+    for _ in range(2):  # in a new thread, and in one that is idle
+        run = asyncio.run(agent_of(ToolCall("plain"), "Done.", tools=[plain]).run("Go"))
+        assert run.rounds[0].results[0].text == "x"
+        del run
+        wait_until(lambda: logs() <= before)
 
 
 def test_a_tool_left_behind_can_call_no_other_once_its_run_is_out_of_memory() -> None:

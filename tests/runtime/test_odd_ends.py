@@ -6,6 +6,7 @@ import asyncio
 import gc
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,11 @@ from agentnb import Agent, Run, RunOptions, Store, ToolCall
 from agentnb.core.log.events import ToolStarted
 from agentnb.errors import StoreError
 from agentnb.models import ScriptedModel
+from agentnb.runtime.budget import current_budget
+from agentnb.runtime.servers.servers import Servers
+from agentnb.tools.mcp.server import MCPServer, servers_among
 
+LONG = 30
 WAYS: dict[str, Callable[[Agent, Store], Run]] = {
     "run_sync": lambda agent, store: agent.run_sync("go", store=store),
     "awaited": lambda agent, store: asyncio.run(agent.run("go", store=store)),
@@ -108,6 +113,41 @@ def test_a_run_whose_log_cannot_be_begun_has_failed(subtests: pytest.Subtests, t
             assert isinstance(run, Run) and (run.status, run.rounds, model.requests) == ("failed", (), [])
             assert run.error is not None and run.error.type == "StoreError" and run.prompt == "go"
             assert Run.from_events(run.events) == run
+
+
+def test_run_whose_servers_do_not_end_lets_its_caller_go(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    begun, over = threading.Event(), threading.Event()
+
+    async def uses_server() -> None:
+        """Uses a server of its run."""
+        budget, (item,) = current_budget.get(), servers_among([MCPServer("later", "later")])
+        assert budget is not None
+        budget.servers.live(item, Path())
+
+    def slow(_: Servers) -> None:
+        begun.set()
+        over.wait(LONG)
+
+    def fail(_: Servers) -> None:
+        raise OSError("no")
+
+    async def ended() -> Run:
+        return await asyncio.wait_for(bare(ScriptedModel([ToolCall("uses_server"), "Done."]), [uses_server]).run("go"), LONG)
+
+    async def cancelled() -> None:
+        run = asyncio.create_task(ended())
+        await asyncio.to_thread(begun.wait, LONG)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        over.set()
+
+    with subtests.test("cancelled meanwhile"):
+        monkeypatch.setattr(Servers, "close", slow)
+        asyncio.run(cancelled())
+    with subtests.test("an error"):
+        monkeypatch.setattr(Servers, "close", fail)
+        assert asyncio.run(ended()).status == "completed"
 
 
 LEFT_BEHIND = """

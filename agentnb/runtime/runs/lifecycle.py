@@ -134,9 +134,11 @@ class Lifecycle:
         except BaseException as error:
             if not self._has_ended:
                 self._error = error
-        if (own := self.budget.own_servers) is not None and own.used:
-            await asyncio.to_thread(own.close)
-        self._release_caller()
+        try:
+            if (own := self.budget.own_servers) is not None and own.used:
+                await asyncio.to_thread(own.close)
+        finally:  # also if it is cancelled meanwhile: nothing else would release the caller
+            self._release_caller()
 
     def _release_caller(self) -> None:
         """Give the caller the run, or its error."""
