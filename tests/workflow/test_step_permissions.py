@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marked_logs import cut_log
 from snapshots import Snapshots
 from workflow_examples import played
 
@@ -202,6 +203,23 @@ def test_a_call_that_is_made_again_has_the_permission_that_was_given_for_it_and_
                     assert again.asked.count("clean") == (0 if answered and not effects else 1), "another tool is asked about"
                 assert again.asked.count("Wholly?") == (0 if "Wholly?" in answered else 1), "its tool has its answer"
                 assert not resumed.waiting
+
+
+def test_a_call_that_is_made_again_is_judged_by_the_arguments_that_it_runs_with(tmp_path: Path) -> None:
+    done: list[str] = []
+
+    @tool(effects=["write"], repeatable=True, path="path")
+    async def clean(path: str) -> None:
+        done.append(path)
+
+    workflow = Workflow.from_yaml("workflow:\n  - {type: tool, name: clean, args: {path: all}}\n", tools=[clean])
+    for rules, expected in (({"clean(one)": "deny", "clean": "allow"}, ["one"]), ({"clean": "allow"}, ["one", "one"])):
+        done.clear()
+        store = Store(tmp_path / str(len(expected)))
+        run = played(workflow, "", {}, store, approve="ask", answer=saying({"edit": {"path": "one"}}))
+        cut_log(tmp_path / str(len(expected)) / f"{run.id}.jsonl", "tool_started")
+        again = asyncio.run(recover(run.id, store=store, tools=[clean], permissions=rules))
+        assert done == expected and again.status == ("failed" if len(expected) == 1 else "completed")
 
 
 FAILING_BLOCK = """
