@@ -248,6 +248,35 @@ def test_a_call_that_ends_after_its_tool_keeps_its_one_result() -> None:
     assert isinstance(kept[0].exception(), ToolFailed)
 
 
+def test_a_call_that_waits_for_its_turn_does_not_begin_after_its_tool_has_ended() -> None:
+    kept: list[asyncio.Future[Any]] = []
+    begun, released = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> None:
+        begun.set()
+        await released.wait()
+
+    async def leaves(context: ToolContext) -> None:
+        kept.extend(asyncio.ensure_future(context.call("slow")) for _ in range(2))
+        await begun.wait()
+
+    async def releases() -> None:
+        released.set()
+        await asyncio.wait(kept)
+
+    script = ScriptedModel([[ToolCall("leaves")], [ToolCall("releases")], "Done."])
+    run = checked(Agent(script, tools=[slow, leaves, releases], todos=False).run_sync("go"))
+    assert [event.call.name for event in run.events if isinstance(event, e.ToolStarted)] == ["leaves", "slow", "releases"]
+    assert kept[1].cancelled()
+
+
+def test_an_id_of_the_model_is_not_that_of_an_inner_call() -> None:
+    calls = [ToolCall("total", {"numbers": [1]}, "a"), ToolCall("add", {"a": 2, "b": 2}, "a.1")]
+    run = checked(agent(*calls).run_sync("go"))
+    assert [one.text for one in results(run)] == ["1", "4"]
+    assert run.rounds[0].calls[0].id == "a" and inner(run)[0].call.id == "a.1" != run.rounds[0].calls[1].id
+
+
 @pytest.mark.req("KX.11")
 def test_after_a_death_its_open_calls_are_answered_and_ids_go_on() -> None:
     whole = agent(call(1, 2)).run_sync("go")

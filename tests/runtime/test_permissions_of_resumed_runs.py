@@ -12,6 +12,7 @@ from marked_logs import cut_log
 from run_checks import codes
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, fork, recover, tool
+from agentnb.core.log.events import ToolStarted
 from agentnb.core.run.rounds import DENIED
 from agentnb.models import ScriptedModel
 from agentnb.runtime.host import consent
@@ -74,3 +75,26 @@ def test_a_repeatable_call_that_had_begun_is_judged_before_it_runs_again(subtest
             store, run = cut(tmp_path / name.replace(" ", "_"))
             again = asyncio.run(recover(run.id, agent=agent(done), store=store, **options))
             assert done == [] and codes(again)[0] == DENIED
+
+
+def test_a_repeatable_call_that_had_begun_runs_again_with_the_arguments_that_the_person_chose(tmp_path: Path) -> None:
+    done: list[int] = []
+
+    @tool(effects=["execute"], repeatable=True)
+    async def poll(number: int) -> str:
+        """Poll."""
+        done.append(number)
+        return "nothing new"
+
+    polls = Agent(ScriptedModel([[ToolCall("poll", {"number": 1})], "Done."]), tools=[poll], todos=False, name="poller")
+    run = polls.run_sync("go", store=Store(tmp_path), approve="auto")
+    cut_log(tmp_path / f"{run.id}.jsonl", "tool_started")
+    consent._begun_here.discard(run.id)
+    polls = Agent(ScriptedModel(["Done."]), tools=[poll], todos=False, name="poller")
+    again = asyncio.run(recover(run.id, agent=polls, store=Store(tmp_path), approve=lambda call, _: {"number": 2}))
+    assert done == [1, 2] and again.rounds[0].records[0].call.arguments == {"number": 2}
+    assert [(event.call.arguments["number"], event.edited) for event in again.events if isinstance(event, ToolStarted)] == [
+        (1, False),
+        (2, True),
+    ]
+    assert Run.from_events(again.events) == again

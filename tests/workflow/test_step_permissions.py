@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marked_logs import cut_log
 from snapshots import Snapshots
 from workflow_examples import played
 
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, Workflow, recover, tool
-from agentnb.core.log.events import ToolFinished, ToolStarted
+from agentnb.core.log.events import CallBlocked, ToolFinished, ToolStarted
 from agentnb.core.questions import answer_form
+from agentnb.core.run.rounds import INTERRUPTED
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.states import next_step
 from agentnb.errors import WorkflowError
@@ -202,6 +204,42 @@ def test_a_call_that_is_made_again_has_the_permission_that_was_given_for_it_and_
                     assert again.asked.count("clean") == (0 if answered and not effects else 1), "another tool is asked about"
                 assert again.asked.count("Wholly?") == (0 if "Wholly?" in answered else 1), "its tool has its answer"
                 assert not resumed.waiting
+
+
+def test_a_call_that_is_made_again_is_judged_by_the_arguments_that_it_runs_with(tmp_path: Path) -> None:
+    done: list[str] = []
+
+    @tool(effects=["write"], repeatable=True, path="path")
+    async def clean(path: str) -> None:
+        done.append(path)
+
+    workflow = Workflow.from_yaml("workflow:\n  - {type: tool, name: clean, args: {path: all}}\n", tools=[clean])
+    for rules, expected in (({"clean(one)": "deny", "clean": "allow"}, ["one"]), ({"clean": "allow"}, ["one", "one"])):
+        done.clear()
+        store = Store(tmp_path / str(len(expected)))
+        run = played(workflow, "", {}, store, approve="ask", answer=saying({"edit": {"path": "one"}}))
+        cut_log(tmp_path / str(len(expected)) / f"{run.id}.jsonl", "tool_started")
+        again = asyncio.run(recover(run.id, store=store, tools=[clean], permissions=rules))
+        assert done == expected and again.status == ("failed" if len(expected) == 1 else "completed")
+
+
+def test_calls_that_the_tool_of_a_dead_step_had_made_are_answered_once(tmp_path: Path) -> None:
+    async def add(a: int) -> int:
+        return a
+
+    @tool(repeatable=True)
+    async def outer(context: ToolContext) -> None:
+        await context.call("add", {"a": 1})
+
+    workflow = Workflow.from_yaml("workflow:\n  - {type: tool, name: outer}\n", tools=[outer, add])
+    for rules, ends in (({}, ["outer.1", "outer.2", "outer"]), ({"outer": "deny"}, ["outer.1", "outer"])):
+        store = Store(tmp_path / str(len(ends)))
+        run = played(workflow, "", {}, store)
+        cut_log(tmp_path / str(len(ends)) / f"{run.id}.jsonl", "tool_started", 1)
+        again = asyncio.run(recover(run.id, store=store, tools=[outer, add], permissions=rules))
+        results = [event.result for event in again.events if isinstance(event, ToolFinished | CallBlocked)]
+        assert [result.call_id for result in results] == ends and results[0].error_code == INTERRUPTED
+        assert Run.from_events(again.events) == again
 
 
 FAILING_BLOCK = """

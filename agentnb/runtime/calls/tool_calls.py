@@ -100,7 +100,8 @@ class ToolCalls:
         made, tool, asked = call.made, call.tool, call.question
         verdict: Ask | None = None
         if asked is None or not is_of_this_tool(asked, tool):
-            judged = self._judge(made, tool, again=call.state != "proposed")  # what is permitted may have changed
+            to_run = call.started or made  # in an earlier process the person may have changed its arguments
+            judged = self._judge(to_run, tool, again=call.state != "proposed")  # what is permitted may have changed
             if isinstance(judged, Block):
                 self.refuse(call, judged)
                 return None
@@ -132,8 +133,8 @@ class ToolCalls:
         call.state, call.block = "ended", block
         call.outcome = ToolOutcome(False, result.parts, error_code=result.error_code)
         self._open.pop(call.made.id, None)
-        parent_call, step = call.parent_call, call.step
-        self._log.emit(CallBlocked, call=call.made, result=result, rule=block.rule, parent_call=parent_call, step=step)
+        made, parent_call, step = call.started or call.made, call.parent_call, call.step
+        self._log.emit(CallBlocked, call=made, result=result, rule=block.rule, parent_call=parent_call, step=step)
 
     def reopen(self, call: Call) -> None:
         """Take a call that a process which died had begun."""
@@ -218,6 +219,8 @@ class ToolCalls:
         if outer.turn is None:
             outer.turn, outer.inner_count = asyncio.Lock(), count_of(self._log.run, parent)
         async with nullcontext() if runs_beside_others(self.tools.get(name)) else outer.turn:
+            if outer.state == "ended":  # while this one waited for its turn
+                raise asyncio.CancelledError("The call has ended")
             outer.inner_count += 1
             made = ToolCall(encodable(name), arguments, f"{parent}.{outer.inner_count}")
             inner = Call(made, self.tools.get(name), parent, depth=outer.depth + 1)
@@ -294,6 +297,8 @@ class ToolCalls:
             self.refuse(call, verdict)
             return
         call.made, call.is_edited = allowed, call.is_edited or edited
+        if call.started is not None and call.started != redact(allowed):
+            call.started = None  # an earlier process has begun it with other arguments than those that are allowed now
         self._start(call)
         await self._run(call, tool)
 

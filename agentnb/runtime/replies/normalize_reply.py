@@ -38,7 +38,8 @@ _encode = msgspec.json.Encoder().encode
 def normalize_reply(reply: Reply, run: Run) -> Reply:
     """Return the reply as its log can hold it, redacted.
 
-    Each call without an id, or with one that the conversation has used before, gets a fresh ``toolu_…`` id.
+    Each call without an id, or with one that the conversation has used before or may use for an inner call, gets a fresh
+    ``toolu_…`` id.
     """
     if not _is_plain(reply):
         message, metadata = bounded(reply.message), bounded_metadata(reply.metadata)
@@ -90,11 +91,17 @@ def _with_ids(message: Message, run: Run) -> Message:
     for index, part in enumerate(parts):
         if type(part) is ToolCall:
             call_id = part.id
-            if not call_id or call_id in used or run.has_call_id(call_id):
+            is_taken = not call_id or call_id in used or run.has_call_id(call_id)
+            if is_taken or ("." in call_id and _may_be_of_inner(call_id, message)):
                 call_id = _fresh_id(run, used)
                 parts = (*parts[:index], replace(part, id=call_id), *parts[index + 1 :])
             used.add(call_id)
     return message if parts is message.parts else replace(message, parts=parts)
+
+
+def _may_be_of_inner(call_id: str, message: Message) -> bool:
+    """Return whether the tool of another call of the reply may make a call with this id."""
+    return any(call_id.startswith(f"{other.id}.") for other in message.calls if other.id)
 
 
 def _fresh_id(run: Run, used: set[str]) -> str:

@@ -69,6 +69,9 @@ class ToolSteps:
         tool = self._run_tools.toolbox.get(name) or tool_named(name, self.toolbox)
         step, attempt.is_plain = attempt.place.path, True
         call = Call(ToolCall(tool.spec.name, arguments, step), tool, step=step)
+        opened = None if attempt.is_new else self._log.run.open_step_call(step)
+        if opened is not None:  # by a process that died, with calls that its tool made
+            self._calls.answer_inner((opened.record,), tool_errors.interrupted)
         if block is not None:
             self._calls.refuse(call, block)
             raise StepEndedBadly(_blocked(tool, block))
