@@ -91,13 +91,7 @@ class ToolSteps:
             is_late = attempt.limit is not None and attempt.limit.expired()
             self._calls.close(step, tool_errors.out_of_time("step") if is_late else tool_errors.cancelled())
             raise
-        if call.block is not None:
-            raise StepEndedBadly(_blocked(tool, call.block))
-        if call.outcome is None:
-            raise Suspended("nobody_here")
-        if not call.outcome.ok:
-            raise StepEndedBadly(_failed(tool, call.outcome))
-        return _output(call.outcome)
+        return _output(tool, call)
 
     def _is_repeated(self, tool: Tool, call_id: str) -> bool:
         """Return whether a call that was cut off is made again: of a repeatable tool, or as its MCP server allows."""
@@ -139,7 +133,15 @@ def _failed(tool: Tool, outcome: ToolOutcome) -> StepFailure:
     return StepFailure(outcome.problem or outcome.text, FAILED | {code}, is_final=code == "cancelled")
 
 
-def _output(outcome: ToolOutcome) -> Any:
+def _output(tool: Tool, call: Call) -> Any:
+    """Return the output of a call that has ended; raise for one that gave none."""
+    outcome = call.outcome
+    if call.block is not None:
+        raise StepEndedBadly(_blocked(tool, call.block))
+    if outcome is None:
+        raise Suspended("nobody_here")
+    if not outcome.ok:
+        raise StepEndedBadly(_failed(tool, outcome))
     value = outcome.value
     if not isinstance(value, dict | list | int | float):
         return outcome.text
