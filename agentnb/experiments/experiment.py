@@ -60,9 +60,9 @@ class Experiment:
     ``folder``: where rows and logs are kept, by default ``.agentnb/experiments/ID``; False for memory only.
 
     ``executor``: ``kernel``, ``processes``, an executor of `concurrent.futures` or what has its `submit`, or a Dask client, and
-    ``places`` runs at a time. ``budget``: US dollars for all runs: at it, no
-    run begins. ``approve``: decides about calls that need permission, ``never`` by default. ``aa``: allow variants of equal
-    content, to see what chance alone does. ``check_seconds``: the time of each check of a run; after it, its value is unknown.
+    ``places`` runs at a time. ``budget``: US dollars for all runs: at it, no run begins. ``approve``: decides about calls that
+    need permission, ``never`` by default. ``aa``: allow variants of equal content, to see what chance alone does.
+    ``check_seconds``: the time of each check of a run; after it, its value is unknown.
 
     Nothing is checked or run before `design`, `pilot` or `run`, which raise `ExperimentProblems` with all that is wrong.
     """

@@ -225,39 +225,18 @@ def test_a_call_that_its_tool_did_not_wait_for_is_cancelled_with_it() -> None:
     assert inner(run)[0].result is not None and inner(run)[0].result.error_code == "cancelled"
 
 
-def test_a_call_that_ends_after_its_tool_keeps_its_one_result() -> None:
+def left_calls(count: int, *, parallel_safe: bool) -> tuple[Run, list[asyncio.Future[Any]]]:
+    """Return a run in which a tool ends before so many calls of ``slow`` that it makes, and these calls."""
     kept: list[asyncio.Future[Any]] = []
     begun, released = asyncio.Event(), asyncio.Event()
 
-    @tool(parallel_safe=True)
-    async def late() -> None:
-        begun.set()
-        await released.wait()
-
-    async def leaves(context: ToolContext) -> None:
-        kept.append(asyncio.ensure_future(context.call("late")))
-        await begun.wait()
-
-    async def releases() -> None:
-        released.set()
-        await asyncio.wait(kept)
-
-    script = ScriptedModel([[ToolCall("leaves")], [ToolCall("releases")], "Done."])
-    run = checked(Agent(script, tools=[late, leaves, releases], todos=False).run_sync("go"))
-    assert [one.result.error_code for one in inner(run) if one.result is not None] == ["cancelled"]
-    assert isinstance(kept[0].exception(), ToolFailed)
-
-
-def test_a_call_that_waits_for_its_turn_does_not_begin_after_its_tool_has_ended() -> None:
-    kept: list[asyncio.Future[Any]] = []
-    begun, released = asyncio.Event(), asyncio.Event()
-
+    @tool(parallel_safe=parallel_safe)
     async def slow() -> None:
         begun.set()
         await released.wait()
 
     async def leaves(context: ToolContext) -> None:
-        kept.extend(asyncio.ensure_future(context.call("slow")) for _ in range(2))
+        kept.extend(asyncio.ensure_future(context.call("slow")) for _ in range(count))
         await begun.wait()
 
     async def releases() -> None:
@@ -265,7 +244,17 @@ def test_a_call_that_waits_for_its_turn_does_not_begin_after_its_tool_has_ended(
         await asyncio.wait(kept)
 
     script = ScriptedModel([[ToolCall("leaves")], [ToolCall("releases")], "Done."])
-    run = checked(Agent(script, tools=[slow, leaves, releases], todos=False).run_sync("go"))
+    return checked(Agent(script, tools=[slow, leaves, releases], todos=False).run_sync("go")), kept
+
+
+def test_a_call_that_ends_after_its_tool_keeps_its_one_result() -> None:
+    run, kept = left_calls(1, parallel_safe=True)
+    assert [one.result.error_code for one in inner(run) if one.result is not None] == ["cancelled"]
+    assert isinstance(kept[0].exception(), ToolFailed)
+
+
+def test_a_call_that_waits_for_its_turn_does_not_begin_after_its_tool_has_ended() -> None:
+    run, kept = left_calls(2, parallel_safe=False)
     assert [event.call.name for event in run.events if isinstance(event, e.ToolStarted)] == ["leaves", "slow", "releases"]
     assert kept[1].cancelled()
 

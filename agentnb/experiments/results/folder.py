@@ -27,8 +27,6 @@ FOLDER = Path(".agentnb") / "experiments"
 PLAN, LOCK, CUT = "experiment.plan", "experiment.lock", "cut"
 """Names in the folder. Their endings are not those of traces, so that the folder reads as any other folder of runs."""
 
-LOG_ENDING = ".jsonl"
-"""The ending of the logs of runs."""
 PLANNED = "planned"
 """The kind of a note about an extension before the first run."""
 DAMAGED = "Put a copy of it back, or give the experiment another folder; the logs in this one can still be read"
@@ -185,9 +183,9 @@ class ExperimentFolder:
                     rows.append(decoder.decode(line))
         return rows
 
-    def add_log(self, name: str, data: bytes) -> None:
-        """Write the log of a run that came from elsewhere, whole or not at all. ``name``: that of its file."""
-        path = self.store.path(name.removesuffix(LOG_ENDING))
+    def add_log(self, run_id: str, data: bytes) -> None:
+        """Write the log of a run that came from elsewhere, whole or not at all."""
+        path = self.store.path(run_id)
         with self._writing(path.name):
             replace_file(path, data)
 

@@ -142,9 +142,9 @@ async def run_cell(
 async def _row(run: Run | None, error: Exception | None, work: Work, columns: Mapping[str, Any], named: dict[str, Any]) -> Row:
     """Return the row of a run, or of the error that came instead of one."""
     if run is None:
-        return Row(**named, run_id="", stop_reason="error", error=_first_line(error), at=datetime.now(UTC))
+        return Row(**named, run_id="", stop_reason="error", error=first_line(error), at=datetime.now(UTC))
     row = row_of(run, await settled(work.checks, run, columns, work.check_seconds), columns, **named)
-    return msgspec.structs.replace(row, at=datetime.now(UTC), error=row.error or _first_line(error))
+    return msgspec.structs.replace(row, at=datetime.now(UTC), error=row.error or first_line(error))
 
 
 async def _run(work: Work, cell: Cell, columns: Mapping[str, Any], options: RunOptions, begun: Resumable | None) -> Run:
@@ -185,5 +185,13 @@ def _fork_model(variant: Variant, model: str | Model | None, seed: int) -> str |
     return None if own is None else seeded(own, seed)
 
 
-def _first_line(error: BaseException | None) -> str:
-    return f"{type(error).__name__}: {error}".partition("\n")[0][:300] if error is not None else ""
+def row_of_death(work: Work, job: Job, why: str) -> Row:
+    """Return the row of a cell whose process died."""
+    named = work.fields_of(job.cell, job.model_name)
+    return Row(**named, attempt=job.attempt, stop_reason="process_died", error=why)
+
+
+def first_line(error: BaseException | None) -> str:
+    """Return the kind of an error and the first line of its words; empty without one."""
+    # Keys are masked before the cut, which may leave a part of one that is known no more.
+    return redact(f"{type(error).__name__}: {error}").partition("\n")[0][:300] if error is not None else ""

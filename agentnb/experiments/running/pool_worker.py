@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Coroutine, Mapping
 from functools import lru_cache
 from importlib.metadata import version
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -36,7 +35,7 @@ class Travelled(NamedTuple):
     events: list[AnyEvent] | None
     """The events of its run, if no folder keeps logs."""
     logs: Mapping[str, bytes]
-    """The logs of the run and of its nested runs, by the name of the file."""
+    """The logs of the run and of its nested runs, by its id."""
     spent: float
     """US dollars."""
 
@@ -58,7 +57,7 @@ def run_cell_here(data: bytes, job: Job, keeps_logs: bool, topic: str = "", name
         store = Store(folder) if keeps_logs else None
         running = run_cell(_work(data), job, store=store, spending=SentSpending(pay), servers=_servers())
         row, run = asyncio.run(_until_stopped(running, topic))
-        logs = {path.name: path.read_bytes() for path in Path(folder).glob("*.jsonl")}
+        logs = {} if store is None else {run_id: store.path(run_id).read_bytes() for run_id in store.ids()}
     events = None if keeps_logs or run is None else [*run.events]
     return Travelled(row, events, logs, sum(spent))
 

@@ -15,13 +15,12 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from agentnb.agent.portable import to_bytes
-from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.experiments.defaults import MAX_DEATHS
 from agentnb.experiments.results.folder import ExperimentFolder, Records
-from agentnb.experiments.results.rows import LOST, Row
-from agentnb.experiments.running.cell_runs import CellRun, Job, Work
+from agentnb.experiments.results.rows import LOST
+from agentnb.experiments.running.cell_runs import CellRun, Job, Work, first_line, row_of_death
 from agentnb.experiments.running.engine import Executor
 from agentnb.experiments.running.pool_worker import HERE, Travelled, problem_here, run_cell_here
 from agentnb.experiments.running.processes import cores
@@ -88,7 +87,7 @@ class InPool:
                         del self._under_way[name]
                         continue
                 deaths += 1
-                self._lose(name, _words(error))
+                self._lose(name, first_line(error))
                 job = job._replace(redone=True)
                 continue
             del self._under_way[name]
@@ -96,9 +95,7 @@ class InPool:
             self._spending.pay(came.spent - known)
             self._keep(came)
             return CellRun(came.row, None if came.events is None else Run.from_events(came.events))
-        fields = self._work.fields_of(job.cell, job.model_name)
-        told = f"Its workers died {MAX_DEATHS + 1} times"
-        return CellRun(Row(**fields, attempt=job.attempt, stop_reason="process_died", error=told), None)
+        return CellRun(row_of_death(self._work, job, f"Its workers died {MAX_DEATHS + 1} times"), None)
 
     async def close(self) -> None:
         """Let go of the pool, which goes on. What it still runs is lost: Dask is asked to stop it."""
@@ -138,16 +135,15 @@ class InPool:
     def _keep(self, came: Travelled) -> None:
         """Write the logs of a run, each whole or not at all."""
         if isinstance(self._records, ExperimentFolder):
-            for name, data in came.logs.items():
-                self._records.add_log(name, data)
+            for run_id, data in came.logs.items():
+                self._records.add_log(run_id, data)
 
     def _lose(self, name: str, why: str) -> None:
         """Keep an attempt that gives no row as one, with the spending that is known of it."""
         job = self._under_way.pop(name)
         spent = self._dask.take(name) if self._dask else None  # a plain pool tells nothing
-        fields = self._work.fields_of(job.cell, job.model_name)
-        row = Row(**fields, status=LOST, attempt=job.attempt, cost=spent, stop_reason="process_died", error=why)
-        self._records.add(replace(row, at=datetime.now(UTC)))
+        row = row_of_death(self._work, job, why)
+        self._records.add(replace(row, status=LOST, cost=spent, at=datetime.now(UTC)))
 
 
 class _Dask:
@@ -245,9 +241,5 @@ def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
         loop.call_soon_threadsafe(done.set)
 
 
-def _words(error: Exception) -> str:
-    return redact(f"{type(error).__name__}: {error}").partition("\n")[0][:300]
-
-
 def _broken(error: Exception) -> SettingsError:
-    return SettingsError(f"The pool is broken: {_words(error)}", "Make a new one, and run the experiment again: it goes on")
+    return SettingsError(f"The pool is broken: {first_line(error)}", "Make a new one, and run the experiment again: it goes on")

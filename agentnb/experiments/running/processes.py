@@ -17,8 +17,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.experiments.defaults import AT_A_TIME, MAX_DEATHS
 from agentnb.experiments.results.folder import Records
-from agentnb.experiments.results.rows import Row
-from agentnb.experiments.running.cell_runs import CellRun, Job, Work
+from agentnb.experiments.running.cell_runs import CellRun, Job, Work, row_of_death
 from agentnb.experiments.running.spending import CellSpending
 from agentnb.experiments.running.worker import Finished, Secrets, Setup, serve
 from agentnb.runtime.host.host import host_here
@@ -69,7 +68,7 @@ class InProcesses:
             except WorkerDied:
                 deaths += 1
                 if deaths > MAX_DEATHS:
-                    return CellRun(self._died(job, deaths), None)
+                    return CellRun(row_of_death(self._work, job, f"The process that ran it died {deaths} times"), None)
                 job = self._continued(job)
                 continue
             return CellRun(row, None if events is None else Run.from_events(events))
@@ -98,14 +97,6 @@ class InProcesses:
         for worker in self._workers:
             if worker is not source:
                 worker.send(("refused", refusal))
-
-    def _died(self, job: Job, deaths: int) -> Row:
-        return Row(
-            **self._work.fields_of(job.cell, job.model_name),
-            attempt=job.attempt,
-            stop_reason="process_died",
-            error=f"The process that ran it died {deaths} times",
-        )
 
 
 class _Process:
