@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from agentnb.experiments.experiment import Experiment as Experiment
     from agentnb.experiments.planning.checks import within as within
     from agentnb.experiments.results.comparison import compare as compare
+    from agentnb.guidance.draws import RandomGuidance as RandomGuidance
     from agentnb.guidance.sets import GuidanceSet as GuidanceSet
     from agentnb.interchange.files import iter_traces as iter_traces
     from agentnb.interchange.files import load_trace as load_trace
@@ -108,6 +109,7 @@ _NAMES = {
     "Output": "agentnb.agent.output",
     "Plan": "agentnb.workflow.plan",
     "PolicyBundle": "agentnb.policies.bundle",
+    "RandomGuidance": "agentnb.guidance.draws",
     "Run": "agentnb.detect.run",
     "RunOptions": "agentnb.runtime.host.run_options",
     "StepOrchestrator": "agentnb.runtime.steps.step_orchestrator",
