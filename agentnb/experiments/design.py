@@ -138,21 +138,7 @@ def design_of(
     ``is_by_round``: guidance sets are drawn by round, and no whole runs are compared.
     """
     sizes, runs = _sizes(tasks), repeats * max(1, len(models))
-    is_binary = primary is not None and primary.is_binary
-    effects: list[float | None]
-    if is_by_round:
-        assumption, effects = BY_ROUND, [None]
-    elif pass_rate is not None:
-        assumption, effects = "pass_rate", [plan_minimum_effect_of_passes(sizes, runs, pass_rate)]
-    elif pilot is not None and pilot.pass_rate is not None:
-        clustering = min(max(pilot.clustering or 0.0, 0.0), 0.99)
-        assumption, effects = "pilot", [plan_minimum_effect_of_passes(sizes, runs, pilot.pass_rate, clustering)]
-    elif pilot is not None and (deviation := pilot.deviation(runs)) is not None:
-        assumption, effects = "pilot_spread", [plan_minimum_effect_of_numbers(sizes, deviation)]
-    elif is_binary:
-        assumption, effects = "any_rate", [plan_minimum_effect_of_passes(sizes, runs, rate) for rate in PASS_RATES]
-    else:
-        assumption, effects = "unknown", [None]
+    assumption, effects = (BY_ROUND, ()) if is_by_round else _minimum_effects(sizes, runs, primary, pilot, pass_rate)
     known = [effect for effect in effects if effect is not None]
     seconds = None if pilot is None or pilot.seconds is None else pilot.seconds * cells / places
     return Design(
@@ -169,6 +155,22 @@ def design_of(
         clusters=len(sizes),
         least_effect=min(known) if len(known) > 1 else None,
     )
+
+
+def _minimum_effects(
+    sizes: tuple[int, ...], runs: int, primary: Check | None, pilot: Pilot | None, pass_rate: float | None
+) -> tuple[str, Sequence[float | None]]:
+    """Return the ground of the minimum effect, and the effects between which it lies; None for one that there is not."""
+    if pass_rate is not None:
+        return "pass_rate", [plan_minimum_effect_of_passes(sizes, runs, pass_rate)]
+    if pilot is not None and pilot.pass_rate is not None:
+        clustering = min(max(pilot.clustering or 0.0, 0.0), 0.99)
+        return "pilot", [plan_minimum_effect_of_passes(sizes, runs, pilot.pass_rate, clustering)]
+    if pilot is not None and (deviation := pilot.deviation(runs)) is not None:
+        return "pilot_spread", [plan_minimum_effect_of_numbers(sizes, deviation)]
+    if primary is not None and primary.is_binary:
+        return "any_rate", [plan_minimum_effect_of_passes(sizes, runs, rate) for rate in PASS_RATES]
+    return "unknown", ()
 
 
 def expected_cost(cells: int, pilot: Pilot | None, *, is_free: bool) -> float | None:

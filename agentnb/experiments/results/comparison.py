@@ -381,12 +381,7 @@ def compare(
         if a is None or b is not None:
             raise SettingsError("Two sets of runs are compared", "Write compare(runs, others), or compare(results, A, B)")
         return _of_runs(recorded_arms(source, a, primary, names), names, limits)
-    source.check_open()
-    if "assign" in source.plan.frozen:
-        raise SettingsError(
-            "The guidance sets were drawn for each round: no run had one of them alone",
-            "See the effect of each on its near outcome: lift(results)",
-        )
+    source.check_comparable()
     chosen = source.primary if primary is None else _known(source, primary)
     others = source.variants[1:] if a is None else (str(a),)
     notes = (*source.notes, *comparison_notes(source.plan, chosen, len(source.variants), len(others)))
