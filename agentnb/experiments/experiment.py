@@ -278,7 +278,7 @@ class Experiment:
         variants = self._assignment.read_variants(base.variants, base.agent, self._models, problems, aa=self.aa)
         checks, primary = read_checks(base.checks, base.primary, problems)
         problems += settings_problems({name: getattr(self, name) for name in SETTINGS})
-        problems += [*plan_problems(tasks, variants, aa=self.aa), *self._assignment.problems(tasks)]
+        problems += [*plan_problems(tasks, variants, aa=self.aa), *self._assignment.problems(tasks, variants)]
         return _Parts(tasks, variants, checks, primary, tuple(dict.fromkeys(problems)))
 
     @property

@@ -13,6 +13,7 @@ from agentnb import Agent, Experiment, GuidanceSet, Matrix, Workflow, compare, l
 from agentnb.errors import ExperimentProblems, SettingsError
 from agentnb.experiments.form.yaml_reader import read_experiment
 from agentnb.experiments.rounds.lift import OF_EFFECT
+from agentnb.experiments.views.results_view import results_text
 from agentnb.guidance.draws import draws_of
 
 SETTINGS: dict[str, Any] = {"agent": {"tools": [check_line], "max_rounds": 6}, "primary": "answered"}
@@ -63,6 +64,7 @@ def test_results_of_draws_compare_no_runs(tmp_path: Path) -> None:
     experiment = by_round(folder=tmp_path / "exp")
     assert "how many draws there are" in repr(experiment.design()) and experiment.design(pass_rate=0.5).minimum_effect is None
     results = experiment.run_sync(show=False)
+    assert "lift(results)" in results_text(results)
     for names in ((), ("drawn", "off"), ("matrix", "off")):
         with pytest.raises(SettingsError, match="no run had one of them alone"):
             compare(results, *names)
@@ -87,6 +89,7 @@ def test_assignments_that_cannot_be_are_refused(subtests: pytest.Subtests) -> No
         "Two variants are one guidance set": {"variants": {"a": "off", "b": "off"}, "aa": True},
         "There is no near outcome 'answered'": {"near_outcome": "answered"},
         "assign='rounds': it is run or round": {"assign": "rounds"},
+        "lift cannot replay the policy two_rounds, which is your own": {"agent": {"policy": TwoRounds()}},
         "near_outcome= is for sets that are drawn by round": {"assign": "run", "near_outcome": "followed"},
         "propensities= is for sets that are drawn by round": {"assign": "run", "propensities": {"off": 0.5, "matrix": 0.5}},
     }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from agentnb.agent.agent import Agent
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.experiments.planning.near_outcomes import FOLLOWED, find_near_outcome
 from agentnb.experiments.planning.tasks import ExperimentTask
@@ -12,7 +13,9 @@ from agentnb.experiments.planning.variants import Variant, read_variants, varian
 from agentnb.guidance.draws import ASSIGN, RandomGuidance
 from agentnb.guidance.sets import GuidanceSet, find_set
 from agentnb.models.model import Model
+from agentnb.policies.named import NAMED, OWN_POLICY
 
+_POLICIES = ", ".join(NAMED)
 DRAWN = "drawn"
 """The name of the only arm of an experiment that draws by round: each of its runs meets all sets."""
 
@@ -77,10 +80,15 @@ class Assignment(NamedTuple):
             problems.append(str(error))
             return None
 
-    def problems(self, tasks: Sequence[ExperimentTask]) -> Iterable[str]:
-        """Yield what is wrong with it and the tasks together."""
-        if self.is_by_round and any(task.run is not None for task in tasks):
+    def problems(self, tasks: Sequence[ExperimentTask], variants: Sequence[Variant]) -> Iterable[str]:
+        """Yield what is wrong with it and the tasks and variants together."""
+        if not self.is_by_round:
+            return
+        if any(task.run is not None for task in tasks):
             yield 'assign="round": forks of recorded runs have rounds without a draw. Give prompts, or assign="run"'
+        for policy in [one.work.settings["policy"] for one in variants if isinstance(one.work, Agent)]:
+            if OWN_POLICY in policy:
+                yield f'assign="round": lift cannot replay the policy {policy["name"]}, which is your own. Give one of {_POLICIES}'
 
 
 def _set_of(name: str, what: Any, problems: list[str]) -> GuidanceSet | None:
