@@ -15,7 +15,6 @@ from agentnb.guidance.sets import GuidanceSet, find_set
 from agentnb.models.model import Model
 from agentnb.policies.named import NAMED, OWN_POLICY
 
-_POLICIES = ", ".join(NAMED)
 DRAWN = "drawn"
 """The name of the only arm of an experiment that draws by round: each of its runs meets all sets."""
 
@@ -88,7 +87,8 @@ class Assignment(NamedTuple):
             yield 'assign="round": forks of recorded runs have rounds without a draw. Give prompts, or assign="run"'
         for policy in [one.work.settings["policy"] for one in variants if isinstance(one.work, Agent)]:
             if OWN_POLICY in policy:
-                yield f'assign="round": lift cannot replay the policy {policy["name"]}, which is your own. Give one of {_POLICIES}'
+                hint = f"Give one of {', '.join(NAMED)}"
+                yield f'assign="round": lift cannot replay the policy {policy["name"]}, which is your own. {hint}'
 
 
 def _set_of(name: str, what: Any, problems: list[str]) -> GuidanceSet | None:
