@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from agentnb.experiments.experiment import Experiment as Experiment
     from agentnb.experiments.planning.checks import within as within
     from agentnb.experiments.results.comparison import compare as compare
+    from agentnb.experiments.rounds.lift import lift as lift
+    from agentnb.guidance.draws import RandomGuidance as RandomGuidance
     from agentnb.guidance.sets import GuidanceSet as GuidanceSet
     from agentnb.interchange.files import iter_traces as iter_traces
     from agentnb.interchange.files import load_trace as load_trace
@@ -62,7 +64,6 @@ if TYPE_CHECKING:
     from agentnb.rerun.replay import replay as replay
     from agentnb.rerun.reproduce import reproduce as reproduce
     from agentnb.rerun.reproduce import reproduce_sync as reproduce_sync
-    from agentnb.rerun.survey import lift as lift
     from agentnb.rerun.survey import survey as survey
     from agentnb.runtime.host.run_options import RunOptions as RunOptions
     from agentnb.runtime.runs.orchestration import Orchestration as Orchestration
@@ -108,6 +109,7 @@ _NAMES = {
     "Output": "agentnb.agent.output",
     "Plan": "agentnb.workflow.plan",
     "PolicyBundle": "agentnb.policies.bundle",
+    "RandomGuidance": "agentnb.guidance.draws",
     "Run": "agentnb.detect.run",
     "RunOptions": "agentnb.runtime.host.run_options",
     "StepOrchestrator": "agentnb.runtime.steps.step_orchestrator",
@@ -134,7 +136,7 @@ _NAMES = {
     "iter_traces": "agentnb.interchange.files",
     "label": "agentnb.notebook.labelling",
     "labels": "agentnb.store.labels",
-    "lift": "agentnb.rerun.survey",
+    "lift": "agentnb.experiments.rounds.lift",
     "load_trace": "agentnb.interchange.files",
     "load_traces": "agentnb.interchange.files",
     "panel": "agentnb.notebook.panel",

@@ -21,7 +21,7 @@ from agentnb.core.messages import Message, encodable
 from agentnb.core.redaction import change_texts
 from agentnb.core.run.rounds import ASKED_FOR_TOOLS, FINAL_ANSWER, WorkflowRound
 from agentnb.errors import AgentnbError, ContextOverflow, ModelError
-from agentnb.guidance.draws import Draw
+from agentnb.guidance.draws import Draw, next_round
 from agentnb.guidance.prompts import prompt
 from agentnb.models.model import Model
 from agentnb.policies.bundle import PolicyBundle
@@ -185,7 +185,7 @@ class Loop:
             now(UTC),
             log.id,
             log.parent_id,
-            index=0 if last is None else last.index + 1,
+            index=next_round(run),
             reason=why.reason,
             before=why.round_status,
             continuation=(final_words or why.message or prompt("continue")) if is_told else "",
@@ -235,7 +235,7 @@ class Loop:
     def _draw_guidance(self, draw: Draw) -> None:
         """Log the guidance set drawn for the next round, which the policies and guides read."""
         if (drawn := draw(self._log.run)) is not None:
-            self._log.emit(GuidanceDrawn, **drawn.as_logged)
+            self._log.emit(GuidanceDrawn, round=next_round(self._log.run), **drawn.as_logged)
 
     def _guide(self, first: Iterable[Guidance], given: int = 0) -> None:
         """Log the guidance for the next request: the policies', then the guides'.

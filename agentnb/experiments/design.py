@@ -16,6 +16,7 @@ from agentnb.experiments.statistics.tasks import MIN_TASKS
 PASS_RATES = (0.05, 0.25, 0.5)
 """Pass rates between which minimum effects lie; a rate and its opposite have the same."""
 RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
+BY_ROUND = "by_round"
 DRAWS = "their draws differ between variants"
 
 
@@ -38,7 +39,8 @@ class Design:
     """Smallest difference in the primary between two variants that is shown with a power of 80 per cent."""
     assumption: str
     """Ground of the minimum effect: ``pilot`` or ``pilot_spread`` (passes or numbers differ as in the pilot), ``pass_rate``
-    (all tasks pass as often), ``any_rate`` (the same at the worst pass rate), or ``unknown``."""
+    (all tasks pass as often), ``any_rate`` (the same at the worst pass rate), ``by_round`` (no runs are compared), or
+    ``unknown``."""
     unseeded: tuple[str, ...]
     """Models that take no seed: their draws differ between variants."""
     clusters: int = 0
@@ -57,7 +59,7 @@ class Design:
     @property
     def ground(self) -> str:
         """Why the minimum effect is what it is, one of `GROUNDS`."""
-        if self.minimum_effect is not None or self.assumption == "unknown":
+        if self.minimum_effect is not None or self.assumption in ("unknown", BY_ROUND):
             return self.assumption
         return "few" if self.clusters < MIN_TASKS else "alike" if self.assumption == "pilot_spread" else "never"
 
@@ -68,6 +70,7 @@ GROUNDS = {
     "pass_rate": "at this pass rate, with all tasks alike",
     "any_rate": "from the best to the worst pass rate, with all tasks alike; a pilot or pass_rate= narrows it",
     "unknown": "the spread of the primary is unknown before a pilot",
+    BY_ROUND: "how many draws there are of each kind of guidance is known when the runs are made",
     "few": "too few tasks",
     "alike": "the tasks of the pilot did not differ",
     "never": "even the largest possible difference is shown less often",
@@ -128,22 +131,14 @@ def design_of(
     unseeded: tuple[str, ...],
     pilot: Pilot | None,
     pass_rate: float | None = None,
+    is_by_round: bool = False,
 ) -> Design:
-    """Return the design; what only a pilot can tell is None without one."""
+    """Return the design; what only a pilot can tell is None without one.
+
+    ``is_by_round``: guidance sets are drawn by round, and no whole runs are compared.
+    """
     sizes, runs = _sizes(tasks), repeats * max(1, len(models))
-    is_binary = primary is not None and primary.is_binary
-    effects: list[float | None]
-    if pass_rate is not None:
-        assumption, effects = "pass_rate", [plan_minimum_effect_of_passes(sizes, runs, pass_rate)]
-    elif pilot is not None and pilot.pass_rate is not None:
-        clustering = min(max(pilot.clustering or 0.0, 0.0), 0.99)
-        assumption, effects = "pilot", [plan_minimum_effect_of_passes(sizes, runs, pilot.pass_rate, clustering)]
-    elif pilot is not None and (deviation := pilot.deviation(runs)) is not None:
-        assumption, effects = "pilot_spread", [plan_minimum_effect_of_numbers(sizes, deviation)]
-    elif is_binary:
-        assumption, effects = "any_rate", [plan_minimum_effect_of_passes(sizes, runs, rate) for rate in PASS_RATES]
-    else:
-        assumption, effects = "unknown", [None]
+    assumption, effects = (BY_ROUND, ()) if is_by_round else _minimum_effects(sizes, runs, primary, pilot, pass_rate)
     known = [effect for effect in effects if effect is not None]
     seconds = None if pilot is None or pilot.seconds is None else pilot.seconds * cells / places
     return Design(
@@ -160,6 +155,22 @@ def design_of(
         clusters=len(sizes),
         least_effect=min(known) if len(known) > 1 else None,
     )
+
+
+def _minimum_effects(
+    sizes: tuple[int, ...], runs: int, primary: Check | None, pilot: Pilot | None, pass_rate: float | None
+) -> tuple[str, Sequence[float | None]]:
+    """Return the ground of the minimum effect, and the effects between which it lies; None for one that there is not."""
+    if pass_rate is not None:
+        return "pass_rate", [plan_minimum_effect_of_passes(sizes, runs, pass_rate)]
+    if pilot is not None and pilot.pass_rate is not None:
+        clustering = min(max(pilot.clustering or 0.0, 0.0), 0.99)
+        return "pilot", [plan_minimum_effect_of_passes(sizes, runs, pilot.pass_rate, clustering)]
+    if pilot is not None and (deviation := pilot.deviation(runs)) is not None:
+        return "pilot_spread", [plan_minimum_effect_of_numbers(sizes, deviation)]
+    if primary is not None and primary.is_binary:
+        return "any_rate", [plan_minimum_effect_of_passes(sizes, runs, rate) for rate in PASS_RATES]
+    return "unknown", ()
 
 
 def expected_cost(cells: int, pilot: Pilot | None, *, is_free: bool) -> float | None:

@@ -17,12 +17,13 @@ from agentnb.errors import ExperimentProblems, SettingsError, StoreError
 from agentnb.experiments.defaults import AT_A_TIME
 from agentnb.experiments.design import Design, design_of, expected_cost, size_problems
 from agentnb.experiments.pilot import Pilot, pilot_of
+from agentnb.experiments.planning.assignment import Assignment
 from agentnb.experiments.planning.cells import Schedule, Seeds
 from agentnb.experiments.planning.checks import Check, read_checks
 from agentnb.experiments.planning.content import content_hash, source_of
 from agentnb.experiments.planning.problems import are_free, check_models, example_problems, plan_problems, settings_problems
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
-from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, read_variants, unseeded_models
+from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, unseeded_models
 from agentnb.experiments.results.folder import FOLDER, PLANNED, ExperimentFolder, Memory, Plan, Records, with_note
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import NOT_RUN, Row
@@ -34,6 +35,7 @@ from agentnb.experiments.running.live import LiveExperiment, watched
 from agentnb.experiments.running.pools import InPool, Pool
 from agentnb.experiments.running.processes import InProcesses, cores
 from agentnb.experiments.running.spending import CellSpending
+from agentnb.guidance.draws import Assign
 from agentnb.models.model import Model
 from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.threads import LoopThread
@@ -64,6 +66,10 @@ class Experiment:
     need permission, ``never`` by default. ``aa``: allow variants of equal content, to see what chance alone does.
     ``check_seconds``: the time of each check of a run; after it, its value is unknown.
 
+    ``assign``: ``run`` gives each run one variant. ``round`` draws anew for the guidance of each round: the variants are
+    guidance sets, drawn with these ``propensities`` by name (equal ones by default), each task meets all sets in one run, and
+    `lift` measures each against the first by the ``near_outcome``: ``followed``, ``call_worked`` or ``no_loop_within_3``.
+
     Nothing is checked or run before `design`, `pilot` or `run`, which raise `ExperimentProblems` with all that is wrong.
     """
 
@@ -83,6 +89,9 @@ class Experiment:
     approve: Approve | str = "never"
     aa: bool = False
     check_seconds: float = 60.0
+    assign: Assign = "run"
+    propensities: Mapping[str, float] | None = None
+    near_outcome: str | None = None
     _original: Experiment | None = field(default=None, repr=False, compare=False)
     """The experiment that this one extends."""
     _more: tuple[tuple[tuple[ExperimentTask, ...], int], ...] = field(default=(), repr=False, compare=False)
@@ -103,7 +112,7 @@ class Experiment:
         if not problems:
             problems += example_problems(self._read.checks, self._read.tasks, self.check_seconds)
             problems += check_models(self._read.variants, self._models, self.budget)
-            problems += size_problems(self._read.tasks, len(self._variant_names))
+            problems += size_problems(self._read.tasks, self._assignment.compared(self._read.variants))
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:
             problems.append(
                 f"The experiment has changed since {self._records!r} was begun: {_difference(self._plan.frozen, self._frozen)}."
@@ -122,7 +131,7 @@ class Experiment:
             raise SettingsError(f"pass_rate={pass_rate!r} is not a share of runs", "Give a number between 0 and 1, such as 0.6")
         self.check()
         read = self._read
-        if problems := size_problems(read.tasks, len(self._variant_names), is_planned=True):
+        if problems := size_problems(read.tasks, self._assignment.compared(read.variants), is_planned=True):
             raise ExperimentProblems.of(problems)
         return design_of(
             tasks=read.tasks,
@@ -136,6 +145,7 @@ class Experiment:
             unseeded=self._unseeded,
             pilot=self._pilot(),
             pass_rate=pass_rate,
+            is_by_round=self._assignment.is_by_round,
         )
 
     async def pilot(self, n: int = 5, *, watch: ProgressWatcher | None = None, show: bool = True) -> Pilot:
@@ -265,11 +275,15 @@ class Experiment:
         tasks = read_tasks(base.tasks, problems)
         for more, _ in self._more:
             tasks += more
-        variants = read_variants(base.variants, base.agent, self._models, problems)
+        variants = self._assignment.read_variants(base.variants, base.agent, self._models, problems, aa=self.aa)
         checks, primary = read_checks(base.checks, base.primary, problems)
         problems += settings_problems({name: getattr(self, name) for name in SETTINGS})
-        problems += plan_problems(tasks, variants, aa=self.aa)
+        problems += [*plan_problems(tasks, variants, aa=self.aa), *self._assignment.problems(tasks, variants)]
         return _Parts(tasks, variants, checks, primary, tuple(dict.fromkeys(problems)))
+
+    @property
+    def _assignment(self) -> Assignment:
+        return Assignment(self.assign, self.propensities, self.near_outcome)
 
     @cached_property
     def _models(self) -> tuple[str | Model, ...]:
@@ -335,6 +349,7 @@ class Experiment:
             "seed": base.seed,
             "seeds": base.seeds,
             "approve": base.approve if isinstance(base.approve, str) else source_of(base.approve),
+            **base._assignment.frozen,
         }
 
     @cached_property

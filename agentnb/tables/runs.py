@@ -42,6 +42,14 @@ def _violations(run: Run) -> int | None:
     return violations if run.todos else counted(run, violations)
 
 
+def _guidance(run: Run, field: str) -> str | None:
+    """Return the name or the version of the run's guidance set; None if one was drawn for each of its rounds."""
+    if run.drawn is None:
+        value: str | None = run.settings.get("guidance", {}).get(field)
+        return value
+    return None if run.drawn.round else getattr(run.drawn, field)
+
+
 def _followed(run: Run) -> int | None:
     followed = sum(verdict.followed is True for one in run.rounds for verdict in one.followed)
     return followed if any(one.guidance for one in run.rounds) else counted(run, 0)
@@ -71,9 +79,9 @@ COLUMNS: list[Column[Run]] = columns_of(
     "runs",
     {
         "policy": lambda run: run.settings.get("policy", {}).get("name"),
-        "guidance": lambda run: run.settings.get("guidance", {}).get("set"),
-        "guidance_version": lambda run: run.settings.get("guidance", {}).get("version"),
-        "guidance_propensity": lambda run: run.drawn.propensity if run.drawn else None,
+        "guidance": lambda run: _guidance(run, "set"),
+        "guidance_version": lambda run: _guidance(run, "version"),
+        "guidance_propensity": lambda run: run.drawn.propensity if run.drawn and not run.drawn.round else None,
         "limit": lambda run: run.limit.limit if run.limit else None,
         "limit_value": lambda run: run.limit.value if run.limit else None,
         "recovered": lambda run: counted(run, run.times_recovered),

@@ -381,7 +381,7 @@ def compare(
         if a is None or b is not None:
             raise SettingsError("Two sets of runs are compared", "Write compare(runs, others), or compare(results, A, B)")
         return _of_runs(recorded_arms(source, a, primary, names), names, limits)
-    source.check_open()
+    source.check_comparable()
     chosen = source.primary if primary is None else _known(source, primary)
     others = source.variants[1:] if a is None else (str(a),)
     notes = (*source.notes, *comparison_notes(source.plan, chosen, len(source.variants), len(others)))

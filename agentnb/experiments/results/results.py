@@ -111,6 +111,20 @@ class Results:
                 "Run it to its end, or look all the same: exp.results(peek=True), which every result will name",
             )
 
+    @property
+    def is_by_round(self) -> bool:
+        """Whether a guidance set was drawn for each round."""
+        return "assign" in self.plan.frozen
+
+    def check_comparable(self) -> None:
+        """Raise `SettingsError` while they are covered, and if no run had one variant alone."""
+        self.check_open()
+        if self.is_by_round:
+            raise SettingsError(
+                "The guidance sets were drawn for each round: no run had one of them alone",
+                "See the effect of each on its near outcome: lift(results)",
+            )
+
     def run(self, run_id: str) -> Run:
         """Return a run from its log. Raises `StoreError` if it is not kept."""
         assert self.records is not None, "results of an experiment have them"

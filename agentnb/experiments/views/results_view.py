@@ -89,6 +89,8 @@ def _reasons(results: Results) -> list[tuple[str, int]]:
 def _hint(results: Results) -> str:
     if results.is_covered:
         return "Run it again to make the missing runs: await exp.run()"
+    if results.is_by_round:
+        return "What each guidance set brought soon after its rounds: lift(results)"
     if len(results.variants) < 2:
         return "All rows: results.table()"
     a, b = results.variants[1], results.variants[0]
