@@ -35,7 +35,7 @@ def quality_of(judge: AskedCheck, labels: LabelSource, runs: Results | RunSource
         runs = Path(labels).expanduser().absolute().parent
     decided = {run_id: deciding(given) for run_id, given in assessments_by_run(labels_of(labels)).items()}
     if not decided:
-        raise SettingsError("No label says healthy or failed", "Label runs by these words: label(results)")
+        raise SettingsError("No label says healthy or failed", "Label runs by these words: label(FOLDER)")
     of_run = {run_id: one.outcome for run_id, one in decided.items() if one is not None}
     healthy = {run_id: outcome == "passed" for run_id, outcome in of_run.items() if outcome != "unknown"}
     known = dict(_known(judge, runs, healthy))
