@@ -20,8 +20,7 @@ def verdict(word: str, reason: str = "It says so.") -> str:
 
 def sent(request: Request) -> str:
     """The text that a judge was sent, without its instructions."""
-    (message,) = request.messages
-    return message.text
+    return request.messages[0].text
 
 
 def judge_by(answer: Callable[[str], Any], **settings: Any) -> tuple[Judge, ScriptedModel]:

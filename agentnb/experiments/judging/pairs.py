@@ -21,7 +21,8 @@ RUN_1, RUN_2 = "run_1", "run_2"
 TIE: Literal["tie"] = "tie"
 Choice: TypeAlias = Literal["a", "b", "tie"] | None
 """The better run of two; None if it is unknown."""
-SHARES: dict[Choice, float] = {"a": 1.0, "tie": 0.5, "b": 0.0}
+SHARES: dict[Choice, tuple[list[float], list[float]]] = {"a": ([1], [0]), "b": ([0], [1]), TIE: ([0], [0]), None: ([], [])}
+"""What a choice counts for a, and for b."""
 
 
 def agree(answer: str, swapped: str) -> Choice:
@@ -62,11 +63,10 @@ def preferences_of(comparison: Comparison, pairs: Sequence[tuple[Row, Row]], cho
     """Return the choices in pairs of rows of a comparison, with their estimate."""
     import pandas as pd
 
-    shares = [[] if choice is None else [SHARES[choice]] for choice in choices]
     rows = [a for a, _ in pairs]
     analysis = estimate_difference(
-        shares,
-        [[1 - share for share in values] for values in shares],
+        [SHARES[choice][0] for choice in choices],
+        [SHARES[choice][1] for choice in choices],
         tasks=[row.task for row in rows],
         clusters=[(bool(row.cluster), row.cluster or row.task) for row in rows],
     )

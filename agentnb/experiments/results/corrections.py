@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 from typing import NamedTuple, TypeAlias
 
 from agentnb.detect.intervals import Z95, Share, t95, wilson
@@ -88,10 +88,10 @@ def _share(values: Iterable[tuple[bool, Hashable]]) -> Share:
 def _kappa(runs: Sequence[Judged]) -> Share:
     cells = [[sum((one.is_healthy, one.is_passed) == (row, column) for one in runs) for column in (0, 1)] for row in (0, 1)]
     rows, columns = [*map(sum, cells)], [*map(sum, zip(*cells, strict=True))]
-    if len(runs) in (0, *rows) and len(runs) in (0, *columns):  # all alike by both: nothing is beyond chance
+    if len(runs) in (0, *rows, *columns):  # all alike by one of them: no agreement is beyond chance, none is by chance
         return Share(None, None, None)
     found = load_extra("statsmodels.stats.inter_rater").cohens_kappa(load_extra("numpy").asarray(cells))
-    return Share(float(found.kappa), float(found.kappa_low), float(found.kappa_upp))
+    return Share(*map(float, (found.kappa, found.kappa_low, found.kappa_upp)))
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class JudgeQuality:
                 shares = ", ".join(f"{arm} {_share_told(getattr(rates, name))}" for arm, rates in self.by_arm.items())
                 lines.append(f"The {name} differs between variants (p = {p_value:.3g}): {shares}")
         without = [(self.unjudged, "without a verdict"), (self.disputed, "of which people disagree")]
-        lines += [f"{counted(count, 'labelled run')} {why} left out" for count, why in without if count]
+        lines += [f"Left out: {counted(count, 'labelled run')} {why}" for count, why in without if count]
         return "\n".join(lines)
 
 
@@ -189,21 +189,19 @@ class Correction(NamedTuple):
 
     def difference(self, analyse: Analyse, units: list[Unit]) -> Difference | TooFewTasks:
         """Return the corrected difference of paired units; ``analyse`` estimates that of their values as they are."""
-        lines, judged = (self.a, self.b), analyse(units)
+        judged = analyse(units)
         found = analyse([unit._replace(a=[*map(self.a.at, unit.a)], b=[*map(self.b.at, unit.b)]) for unit in units])
         if isinstance(found, TooFewTasks) or isinstance(judged, TooFewTasks):
             return found
-        passed = [fsum(arm) / len(arm) for arm in task_means(units)]
-        low, high = found.interval or _limits_of_equal(judged, found, [line.at(1) - line.at(0) for line in lines])
-        below, above = [(found.value - low) ** 2], [(high - found.value) ** 2]
+        passed = [fmean(arm) for arm in task_means(units)]
+        widths = _widths(judged, found, fmean([abs(line.at(1) - line.at(0)) for line in (self.a, self.b)]))
+        below, above = ([width**2] for width in widths)
         for moved in self._moved(passed):
             below.append(max(0.0, found.value - min(moved)) ** 2)
             above.append(max(0.0, max(moved) - found.value) ** 2)
         value = min(max(found.value, -1.0), 1.0)
         interval = (max(found.value - fsum(below) ** 0.5, -1.0), min(found.value + fsum(above) ** 0.5, 1.0))
-        told = (judged.is_skewed, judged.tasks, judged.left_out, judged.sizes, judged.confidence)
-        skewed, tasks, left_out, sizes, confidence = told
-        return Difference(value, interval, _p_value(value, interval), tasks, left_out, sizes, confidence, None, skewed)
+        return judged._replace(value=value, interval=interval, p_value=_p_value(value, interval), max_exception_share=None)
 
     def _moved(self, passed: Sequence[float]) -> Iterable[tuple[float, float]]:
         """Yield the difference with each rate at its lower and at its upper limit: in both arms at once if they share it."""
@@ -217,10 +215,17 @@ class Correction(NamedTuple):
         return a - b
 
 
-def _limits_of_equal(judged: Difference, found: Difference, slopes: Sequence[float]) -> tuple[float, float]:
-    """Return limits where all tasks differ alike: so many as are not excluded may differ otherwise."""
-    width = (judged.max_exception_share or 1.0) * max(map(abs, slopes))
-    return found.value - width, found.value + width
+def _widths(judged: Difference, found: Difference, slope: float) -> tuple[float, float]:
+    """Return how far the interval reaches below and above the difference for given rates.
+
+    Not less than that of what is judged, which minds that few passes and fails differ; where all tasks differ alike, as far as
+    the share of others goes that is not excluded.
+    """
+    if judged.interval is None:
+        return ((judged.max_exception_share or 1.0) * slope,) * 2
+    (low, high), (judged_low, judged_high) = found.interval or (found.value,) * 2, judged.interval
+    below, above = slope * (judged.value - judged_low), slope * (judged_high - judged.value)
+    return max(found.value - low, below), max(high - found.value, above)
 
 
 def _p_value(value: float, interval: tuple[float, float]) -> float:
