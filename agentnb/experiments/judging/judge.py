@@ -13,7 +13,7 @@ from agentnb.core.redaction import redact
 from agentnb.core.run.timeline import JUDGE
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
-from agentnb.experiments.judging.pairs import RUN_1, RUN_2, TIE, Choice, Preferences, agree, preferences_of
+from agentnb.experiments.judging.preferences import RUN_1, RUN_2, TIE, Choice, Preferences, agree, preferences_of
 from agentnb.experiments.judging.quality import quality_of
 from agentnb.experiments.judging.run_text import run_block
 from agentnb.experiments.planning.content import content_hash
@@ -173,7 +173,7 @@ class Judge(AskedCheck):
 
     async def _ask(self, kind: str, text: str, bench: Bench, *tags: str) -> Asked:
         key = self._key(kind, text)
-        async with bench.verdicts.asking(key):
+        async with bench.verdicts.lock(key):
             if (kept := bench.verdicts.get(key)) is not None:
                 return Asked(kept, was_kept=True)
             verdict = await self._run(kind, key, text, bench, (JUDGE, *tags, *bench.tags))

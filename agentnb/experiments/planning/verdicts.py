@@ -55,11 +55,11 @@ class Verdicts:
         """``folder``: that of the judged runs; None for memory only."""
         self.store = None if folder is None else Store(folder / FOLDER)
         self._known: dict[str, Verdict] | None = None
-        self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def asking(self, key: str) -> asyncio.Lock:
+    def lock(self, key: str) -> asyncio.Lock:
         """Return the lock to hold while a verdict is asked for, so that equal runs at the same time are judged once."""
-        return self._asking.setdefault(key, asyncio.Lock())
+        return self._locks.setdefault(key, asyncio.Lock())
 
     def get(self, key: str) -> Verdict | None:
         """Return the verdict with this key; None if there is none. Raises `StoreError` for a file that cannot be read."""

@@ -402,12 +402,7 @@ def compare(
     ``quality``: how right the judge is that decides, `Judge.quality`: differences and intervals are corrected by it.
     Raises `SettingsError` for unknown names, and while the results are covered.
     """
-    if quality is not None and not isinstance(quality, JudgeQuality):
-        raise SettingsError(f"quality={quality!r} is not the quality of a judge", "Write quality=judge.quality(labels)")
-    if limits is not None and not limits[0] < limits[1]:
-        raise SettingsError(
-            f"limits={limits!r}: the first must be below the second", "Give the least and the greatest value, such as (0, 10)"
-        )
+    _check_given(limits, quality)
     if not isinstance(source, Results):
         if a is None or b is not None:
             raise SettingsError("Two sets of runs are compared", "Write compare(runs, others), or compare(results, A, B)")
@@ -433,6 +428,16 @@ def compare(
     adjusted = adjust_holm([one.p_value for one in several])
     family = len(several)
     return Comparisons([replace(one, family=family, p_adjusted=value) for one, value in zip(several, adjusted, strict=True)])
+
+
+def _check_given(limits: Limits, quality: Any) -> None:
+    """Raise `SettingsError` for limits or a quality that are none."""
+    if quality is not None and not isinstance(quality, JudgeQuality):
+        raise SettingsError(f"quality={quality!r} is not the quality of a judge", "Write quality=judge.quality(labels)")
+    if limits is not None and not limits[0] < limits[1]:
+        raise SettingsError(
+            f"limits={limits!r}: the first must be below the second", "Give the least and the greatest value, such as (0, 10)"
+        )
 
 
 def _of_runs(
