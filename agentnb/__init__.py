@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from agentnb.detect.run import Run as Run
     from agentnb.display.save import save_trace as save_trace
     from agentnb.experiments.experiment import Experiment as Experiment
+    from agentnb.experiments.judging.agreement import agreement as agreement
+    from agentnb.experiments.judging.judge import Judge as Judge
     from agentnb.experiments.planning.checks import within as within
     from agentnb.experiments.results.comparison import compare as compare
     from agentnb.experiments.rounds.lift import lift as lift
@@ -99,6 +101,7 @@ _NAMES = {
     "Guidance": "agentnb.core.guidance",
     "GuidanceSet": "agentnb.guidance.sets",
     "History": "agentnb.context.history",
+    "Judge": "agentnb.experiments.judging.judge",
     "MCPServer": "agentnb.tools.mcp.server",
     "Chat": "agentnb.policies.named",
     "ContextType": "agentnb.chat.context_type",
@@ -121,6 +124,7 @@ _NAMES = {
     "ToolCall": "agentnb.core.messages",
     "Web": "agentnb.tools.builtin.web.group",
     "Workflow": "agentnb.workflow.workflow",
+    "agreement": "agentnb.experiments.judging.agreement",
     "ask_person": "agentnb.tools.ask_person",
     "browse": "agentnb.notebook.browser",
     "compare": "agentnb.experiments.results.comparison",

@@ -33,6 +33,8 @@ NAMES = {
     "Guidance": "agentnb.core.guidance",
     "GuidanceSet": "agentnb.guidance.sets",
     "History": "agentnb.context.history",
+    "Judge": "agentnb.experiments.judging.judge",
+    "agreement": "agentnb.experiments.judging.agreement",
     "MCPServer": "agentnb.tools.mcp.server",
     "Matrix": "agentnb.policies.named",
     "Minimal": "agentnb.policies.named",

@@ -21,9 +21,17 @@ from agentnb.experiments.planning.assignment import Assignment
 from agentnb.experiments.planning.cells import Schedule, Seeds
 from agentnb.experiments.planning.checks import Check, read_checks
 from agentnb.experiments.planning.content import content_hash, source_of
-from agentnb.experiments.planning.problems import are_free, check_models, example_problems, plan_problems, settings_problems
+from agentnb.experiments.planning.problems import (
+    are_free,
+    check_models,
+    example_problems,
+    judge_problems,
+    plan_problems,
+    settings_problems,
+)
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
 from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, unseeded_models
+from agentnb.experiments.planning.verdicts import AskedCheck
 from agentnb.experiments.results.folder import FOLDER, PLANNED, ExperimentFolder, Memory, Plan, Records, with_note
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import NOT_RUN, Row
@@ -58,7 +66,8 @@ class Experiment:
     variant has its own. ``repeats``: runs of a task per variant and model. ``seed`` decides order and draws; each task and
     repeat has a seed of its own, the same for all variants unless ``seeds="independent"``, which models that take one draw by.
     ``primary``: the check that decides, and ``checks``: further ones, each a name (`answered`, `passed`, `score`,
-    `todos_closed`, `no_loops`), ``within(...)``, a function of the run or of the run and the task's row, or an expectation.
+    `todos_closed`, `no_loops`), ``within(...)``, a function of the run or of the run and the task's row, an expectation, or a
+    `Judge`.
     ``folder``: where rows and logs are kept, by default ``.agentnb/experiments/ID``; False for memory only.
 
     ``executor``: ``kernel``, ``processes``, an executor of `concurrent.futures` or what has its `submit`, or a Dask client, and
@@ -110,8 +119,10 @@ class Experiment:
         """Raise `ExperimentProblems` with all that is wrong. Calls no model and runs no tool."""
         problems = [*self._read.problems]
         if not problems:
-            problems += example_problems(self._read.checks, self._read.tasks, self.check_seconds)
+            plain = [one for one in self._read.checks if not one.is_asked]
+            problems += example_problems(plain, self._read.tasks, self.check_seconds)
             problems += check_models(self._read.variants, self._models, self.budget)
+            problems += judge_problems(self._judges, self.budget)
             problems += size_problems(self._read.tasks, self._assignment.compared(self._read.variants))
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:
             problems.append(
@@ -264,7 +275,8 @@ class Experiment:
 
     @property
     def _is_free(self) -> bool:
-        return are_free(self._read.variants, self._models)
+        judges = [one.function.model for one in self._judges if isinstance(one.function, AskedCheck)]
+        return are_free(self._read.variants, self._models) and are_free((), judges)
 
     # What it is made of, read once
 
@@ -284,6 +296,10 @@ class Experiment:
     @property
     def _assignment(self) -> Assignment:
         return Assignment(self.assign, self.propensities, self.near_outcome)
+
+    @property
+    def _judges(self) -> list[Check]:
+        return [one for one in self._read.checks if one.is_asked]
 
     @cached_property
     def _models(self) -> tuple[str | Model, ...]:
@@ -432,16 +448,16 @@ class Experiment:
     ) -> None:
         rows, work = records.rows(), self._work
         retried = {} if plan is None else _retried(plan, rows)
-        spending = CellSpending(self.budget, sum(row.cost or 0.0 for row in records.attempts()))
-        engine = Engine(schedules, work, records, control, spending, self._executor(work, records, spending), retried)
+        spending = CellSpending(self.budget, sum(row.spent or row.cost or 0.0 for row in records.attempts()))
+        executor = self._executor(work, records, spending)
+        engine = Engine(schedules, work, records, control, spending, executor, retried, self._judges)
         await engine.run(rows)
 
     @property
     def _work(self) -> Work:
         read, models = self._read, self._models or (None,)
-        return Work(
-            self.id, read.tasks, read.variants, models, read.checks, read.primary, self.approve, float(self.check_seconds)
-        )
+        checks = [one for one in read.checks if not one.is_asked]
+        return Work(self.id, read.tasks, read.variants, models, checks, read.primary, self.approve, float(self.check_seconds))
 
     def _executor(self, work: Work, records: Records, spending: CellSpending) -> Executor:
         here = InKernel(work, records, spending, self.places or AT_A_TIME)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from agentnb.detect.run import Run
 from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError
 from agentnb.experiments.planning.checks import MEASURES
+from agentnb.experiments.results.corrections import Correction, JudgeQuality, correction_of
 from agentnb.experiments.results.folder import Records
+from agentnb.experiments.results.judged_rows import UNCORRECTED
 from agentnb.experiments.results.record_notes import comparison_notes
 from agentnb.experiments.results.recorded import RecordedArms, recorded_arms
 from agentnb.experiments.results.results import Results
@@ -57,6 +60,8 @@ SKEW = {
 """What skewed differences, or too few to tell, mean for the interval."""
 PASSES = (0.0, 1.0)
 """The values of an outcome that passes or fails, and their limits."""
+MDE_OF_WIDTH = (NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)) / NormalDist().inv_cdf(0.975) / 2
+"""Minimum detectable effect as a share of the width of a 95 per cent interval, with a power of 80 per cent."""
 Found: TypeAlias = Difference | TooFewTasks
 Estimate = TypeVar("Estimate")
 
@@ -82,6 +87,8 @@ class Comparison:
     """The id of the experiment; empty for sets of runs."""
     not_run: Sequence[Row] = field(default=(), repr=False)
     """Cells that were planned and have not run, as rows."""
+    quality: JudgeQuality | None = field(default=None, repr=False)
+    """How right the judge is that decides: the differences are corrected by it. Flips, McNemar and pass^k are as judged."""
     limits: tuple[float, float] | None = None
     """Least and greatest value that the primary can have; None if not stated."""
 
@@ -193,19 +200,21 @@ class Comparison:
     @cached_property
     def mde(self) -> float | None:
         """Minimum detectable effect: the difference that a comparison like this one shows with a power of 80 per cent."""
+        if self._correction is not None:  # its interval is about as wide under any difference
+            return None if self.interval is None else MDE_OF_WIDTH * (self.interval[1] - self.interval[0])
         return self._by_unit(estimate_minimum_effect, self.units)
 
     @cached_property
     def is_identical(self) -> bool:
         """Whether all pairs of runs said and did the same: there is nothing to estimate."""
-        pairs = self._pairs
+        pairs = self.pairs
         same = all(one.row.digest == other.row.digest and one.row.digest for one, other in pairs)
         return bool(pairs) and not self.left_out and same and all(one.value == other.value for one, other in pairs)
 
     @property
     def also_differs(self) -> list[str]:
         """The measures besides time that differ within pairs of runs."""
-        rows = [(one.row, other.row) for one, other in self._pairs]
+        rows = [(one.row, other.row) for one, other in self.pairs]
         return [name for name in ("cost", "tokens") if any(one.value(name) != other.value(name) for one, other in rows)]
 
     @cached_property
@@ -251,6 +260,8 @@ class Comparison:
         """Return whether the variants differ by less than the margin: two one-sided tests, paired by task."""
         if not isinstance(margin, int | float) or isinstance(margin, bool) or not 0 < margin < inf:
             raise SettingsError(f"margin={margin!r} is not a difference", "Give a number above 0, such as 0.1")
+        if self._correction is not None:
+            raise SettingsError("Equivalence is not tested of corrected differences", "Read c.interval beside the margin")
         return self._by_unit(assess_equivalence, self.units, margin)
 
     @cached_property
@@ -270,7 +281,7 @@ class Comparison:
                 one.row.status,
                 other.row.status,
             )
-            for one, other in self._pairs
+            for one, other in self.pairs
             if one.value is not None and other.value is not None and one.value != other.value
         ]
         columns = ["task", "model", "repeat", "a", "b", "run_a", "run_b", "status_a", "status_b"]
@@ -286,7 +297,7 @@ class Comparison:
 
     def diff(self, task: str, repeat: int = 1, model: str | None = None) -> RunDiff:
         """Return both runs of a task side by side. ``repeat`` counts from 1; ``model``: by default the first there is."""
-        for one, other in self._pairs:
+        for one, other in self.pairs:
             is_meant = one.task == task and one.repeat + 1 == repeat and model in (None, one.row.model)
             if is_meant and one.row.run_id and other.row.run_id:
                 return diff(self.run(one.row.run_id), self.run(other.row.run_id))
@@ -311,7 +322,8 @@ class Comparison:
         return {cell.value for arm in self.cells for cell in arm if cell.value is not None}
 
     @cached_property
-    def _pairs(self) -> list[tuple[CellValue, CellValue]]:
+    def pairs(self) -> list[tuple[CellValue, CellValue]]:
+        """The cells of the same task, model and repeat in both arms."""
         return pair_cells(*self.cells)
 
     def _cells(self, name: str) -> tuple[list[CellValue], list[CellValue]]:
@@ -324,8 +336,13 @@ class Comparison:
         """The cluster of each task that belongs to one."""
         return {row.task: row.cluster for row in (*self.rows_a, *self.rows_b) if row.cluster}
 
+    @cached_property
+    def _correction(self) -> Correction | None:
+        return None if self.quality is None else correction_of(self.quality, *self.cells)
+
     def _analyse(self, units: list[Unit]) -> Found:
-        return self._by_unit(estimate_difference, units)
+        analyse = partial(self._by_unit, estimate_difference)
+        return analyse(units) if self._correction is None else self._correction.difference(analyse, units)
 
     def _ratio(self, cells: Iterable[list[CellValue]]) -> Ratio | TooFewTasks:
         return self._by_unit(estimate_ratio, units_of(*cells))
@@ -348,12 +365,22 @@ Limits: TypeAlias = tuple[float, float] | None
 
 
 @overload
-def compare(source: Results, a: str, b: str, *, primary: Any = None, limits: Limits = None) -> Comparison: ...
-@overload
-def compare(source: Results, *, primary: Any = None, limits: Limits = None) -> list[Comparison]: ...
+def compare(
+    source: Results, a: str, b: str, *, primary: Any = None, limits: Limits = None, quality: JudgeQuality | None = None
+) -> Comparison: ...
 @overload
 def compare(
-    source: RunSource, a: RunSource, *, primary: Any = None, limits: Limits = None, names: tuple[str, str] = ("a", "b")
+    source: Results, *, primary: Any = None, limits: Limits = None, quality: JudgeQuality | None = None
+) -> list[Comparison]: ...
+@overload
+def compare(
+    source: RunSource,
+    a: RunSource,
+    *,
+    primary: Any = None,
+    limits: Limits = None,
+    names: tuple[str, str] = ("a", "b"),
+    quality: JudgeQuality | None = None,
 ) -> Comparison: ...
 def compare(
     source: Results | RunSource,
@@ -363,6 +390,7 @@ def compare(
     primary: Any = None,
     limits: Limits = None,
     names: tuple[str, str] = ("a", "b"),
+    quality: JudgeQuality | None = None,
 ) -> Comparison | list[Comparison]:
     """Compare two variants of an experiment, or two sets of runs, paired by task: the first minus the second.
 
@@ -371,24 +399,24 @@ def compare(
     tag ``task:NAME``, the task of their benchmark, or their prompt. ``primary``: a check or a measure (``cost``, ``rounds``,
     ``seconds``, ``tokens``); by default that of the experiment, else `passed`, or `score` where scores lie between none and
     full marks. ``limits``: the least and the greatest value that a number can have, for what missing values could change.
+    ``quality``: how right the judge is that decides, `Judge.quality`: differences and intervals are corrected by it.
     Raises `SettingsError` for unknown names, and while the results are covered.
     """
-    if limits is not None and not limits[0] < limits[1]:
-        raise SettingsError(
-            f"limits={limits!r}: the first must be below the second", "Give the least and the greatest value, such as (0, 10)"
-        )
+    _check_given(limits, quality)
     if not isinstance(source, Results):
         if a is None or b is not None:
             raise SettingsError("Two sets of runs are compared", "Write compare(runs, others), or compare(results, A, B)")
-        return _of_runs(recorded_arms(source, a, primary, names), names, limits)
+        return _of_runs(recorded_arms(source, a, primary, names), names, limits, quality, getattr(primary, "content", None))
     source.check_comparable()
     chosen = source.primary if primary is None else _known(source, primary)
     others = source.variants[1:] if a is None else (str(a),)
-    notes = (*source.notes, *comparison_notes(source.plan, chosen, len(source.variants), len(others)))
+    notes = (*source.notes_of_runs, *comparison_notes(source.plan, chosen, len(source.variants), len(others)))
+
+    content = source.plan.frozen.get("checks", {}).get(chosen)
 
     def of_variants(a: str, b: str) -> Comparison:
         kept: dict[str, Any] = {"records": source.records, "experiment": source.plan.id, "not_run": source.not_run}
-        return Comparison(a, b, chosen, source.of(a), source.of(b), notes, limits=limits, **kept)
+        return _judged(Comparison(a, b, chosen, source.of(a), source.of(b), notes, limits=limits, **kept), quality, content)
 
     if a is not None and b is not None:
         if a == b:
@@ -402,8 +430,36 @@ def compare(
     return Comparisons([replace(one, family=family, p_adjusted=value) for one, value in zip(several, adjusted, strict=True)])
 
 
-def _of_runs(arms: RecordedArms, names: tuple[str, str], limits: Limits) -> Comparison:
-    return Comparison(*names, arms.primary, arms.rows_a, arms.rows_b, arms.notes, runs=arms.runs, limits=limits)
+def _check_given(limits: Limits, quality: Any) -> None:
+    """Raise `SettingsError` for limits or a quality that are none."""
+    if quality is not None and not isinstance(quality, JudgeQuality):
+        raise SettingsError(f"quality={quality!r} is not the quality of a judge", "Write quality=judge.quality(labels)")
+    if limits is not None and not limits[0] < limits[1]:
+        raise SettingsError(
+            f"limits={limits!r}: the first must be below the second", "Give the least and the greatest value, such as (0, 10)"
+        )
+
+
+def _of_runs(
+    arms: RecordedArms, names: tuple[str, str], limits: Limits, quality: JudgeQuality | None, content: Any
+) -> Comparison:
+    one = Comparison(*names, arms.primary, arms.rows_a, arms.rows_b, arms.notes, runs=arms.runs, limits=limits)
+    return _judged(one, quality, content)
+
+
+def _judged(one: Comparison, quality: JudgeQuality | None, content: str | None) -> Comparison:
+    """Return the comparison corrected by the quality of its judge, with the note on how, or that it is not.
+
+    ``content``: the hash of the judge that decides; None if it is not known.
+    """
+    is_judged = any(one.primary in row.judged for row in (*one.rows_a, *one.rows_b))
+    if quality is None:
+        return replace(one, notes=(*one.notes, UNCORRECTED)) if is_judged else one
+    if not is_judged or quality.judge != one.primary or content not in (None, quality.content):
+        what = f"The quality is that of a judge {quality.judge} that does not decide here: the primary is {one.primary}"
+        raise SettingsError(what, "Give the quality of the same judge, with the same rubric and model")
+    corrected = replace(one, quality=quality)
+    return replace(corrected, notes=(*one.notes, correction_of(quality, *one.cells).told))
 
 
 def comparison_lines(one: Comparison) -> list[str]:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StoreError
 from agentnb.experiments.planning.content import content_hash
+from agentnb.experiments.planning.verdicts import Verdicts
 from agentnb.experiments.results.rows import LOST, Row
 from agentnb.personal_files import replace_file
 from agentnb.store.check_values import COVER, ROWS
@@ -63,6 +64,7 @@ class Memory:
     store: None = None
 
     def __init__(self) -> None:
+        self.verdicts = Verdicts()
         self._plan: Plan | None = None
         self._attempts: list[Row] = []
         self._runs: dict[str, Run] = {}
@@ -126,6 +128,7 @@ class ExperimentFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.store = Store(path)
+        self.verdicts = Verdicts(path)
         self._descriptor: int | None = None
 
     def plan(self) -> Plan | None:

@@ -13,6 +13,7 @@ from agentnb.errors import SettingsError, near
 from agentnb.experiments.planning.checks import answered
 from agentnb.experiments.planning.columns import COLUMNS
 from agentnb.experiments.results.folder import PLANNED, Plan, Records
+from agentnb.experiments.results.judged_rows import UNCORRECTED
 from agentnb.experiments.results.record_notes import notes_of_rows
 from agentnb.experiments.results.rows import LOST, Row
 
@@ -133,6 +134,11 @@ class Results:
     @property
     def notes(self) -> tuple[str, ...]:
         """What every result names: deviations, looks before the end, and what happened to its runs."""
+        return (*self.notes_of_runs, *([UNCORRECTED] if any(self.primary in row.judged for row in self.rows) else []))
+
+    @property
+    def notes_of_runs(self) -> tuple[str, ...]:
+        """The notes but for that on estimates: a comparison has its own."""
         raised = sum(bool(row.check_errors) for row in self._made)
         first = next((f" ({name}: {error})" for row in self.rows for name, error in row.check_errors.items()), "")
         redone = {kind: sum(row.redone == kind for row in self._made) for kind in ("recovered", "again")}

@@ -18,6 +18,7 @@ from agentnb.experiments.planning.check_time import settled
 from agentnb.experiments.planning.checks import Check
 from agentnb.experiments.planning.tasks import ExperimentTask, prompt_of
 from agentnb.experiments.planning.variants import Variant
+from agentnb.experiments.results.recorded import TASK_TAG, VARIANT_TAG
 from agentnb.experiments.results.rows import Redone, Row, row_of
 from agentnb.models.model import Model
 from agentnb.models.seeds import seeded
@@ -67,7 +68,7 @@ class Work:
     def tags_of(self, cell: Cell) -> tuple[str, ...]:
         """Return the tags of the cell's run."""
         task, variant = self.tasks[cell.task], self.variants[cell.variant]
-        return f"experiment:{self.id}", f"task:{task.id}", f"variant:{variant.name}", f"{CELL_TAG}{cell.key}"
+        return f"experiment:{self.id}", f"{TASK_TAG}{task.id}", f"{VARIANT_TAG}{variant.name}", f"{CELL_TAG}{cell.key}"
 
 
 class Resumable(NamedTuple):

@@ -29,7 +29,7 @@ class Progress:
     reasons: tuple[tuple[str, int], ...] = ()
     """Why runs did not complete, and how many, the most frequent first."""
     cost: float | None = 0.0
-    """US dollars of all finished cells; None if that of one is unknown."""
+    """US dollars of all finished cells, their judging included; None if that of one is unknown."""
     cost_expected: float | None = None
     """The estimate for all cells; None without one."""
     budget: float | None = None
@@ -171,7 +171,7 @@ class Control:
         self._done += 1
         if not row.is_completed:
             self._reasons[row.stop_reason or row.status] += 1
-        self._cost = None if self._cost is None or row.cost is None else self._cost + row.cost
+        self._cost = None if self._cost is None or row.spent is None else self._cost + row.spent
 
     def _wake(self) -> None:
         if self._loop is not None and self._woken is not None and not self._loop.is_closed():

@@ -7,15 +7,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agentnb.detect.run import Run
 from agentnb.experiments.planning.cells import Schedule
+from agentnb.experiments.planning.checks import Check
+from agentnb.experiments.planning.verdicts import Bench
 from agentnb.experiments.results.folder import ExperimentFolder, Records
+from agentnb.experiments.results.judged_rows import with_verdicts
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running.cell_runs import CellRun, Job, Resumable, Work, run_cell
 from agentnb.experiments.running.control import Control
 from agentnb.experiments.running.cut_runs import cell_of, resumable_run
 from agentnb.experiments.running.spending import CellSpending
-from agentnb.runtime.host.host import host_here
+from agentnb.runtime.host.host import Host, host_here, hosted
 from agentnb.runtime.servers.servers import Servers
+from agentnb.store.store import load_file
 
 
 class Executor(Protocol):
@@ -67,6 +72,8 @@ class Engine:
     executor: Executor
     retried: dict[str, int] = field(default_factory=dict)
     """Cells to run again, and the number of the attempt."""
+    judges: Sequence[Check] = ()
+    """The checks that ask a model: here, wherever the cells run, so that each verdict is kept and paid for once."""
     _anew: set[str] = field(default_factory=set)
     """Cells whose run was cut off and cannot go on."""
 
@@ -111,11 +118,25 @@ class Engine:
             self.control.began()
             try:
                 row, run = await self.executor.run(job)
+                row = await self._judge(row, run, job)
             except BaseException:
                 self.control.left()
                 raise
             self.records.add(row, run)
             self.control.finished(row)
+
+    async def _judge(self, row: Row, run: Run | None, job: Job) -> Row:
+        """Return the row with the verdicts of the judges. A cell under way is judged although the budget is spent."""
+        records = self.records
+        if not self.judges or not row.run_id:
+            return row
+        if run is None and isinstance(records, ExperimentFolder):  # its run stayed where it ran
+            run = load_file(records.store.path(row.run_id))
+        if run is None:
+            return row
+        bench = Bench(records.verdicts, self.spending, self.work.check_seconds, (f"experiment:{self.work.id}",))
+        with hosted(Host()):
+            return await with_verdicts(row, run, self.judges, bench, self.work.tasks[job.cell.task].row_for(job.cell.seed))
 
     def _begun(self, rows: dict[str, Row]) -> dict[str, Resumable]:
         """Return the runs of cells without a row, by cell: those that have ended, and those that can go on.
