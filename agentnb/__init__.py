@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from agentnb.experiments.experiment import Experiment as Experiment
     from agentnb.experiments.planning.checks import within as within
     from agentnb.experiments.results.comparison import compare as compare
+    from agentnb.experiments.search.search import optimise as optimise
     from agentnb.guidance.sets import GuidanceSet as GuidanceSet
     from agentnb.interchange.files import iter_traces as iter_traces
     from agentnb.interchange.files import load_trace as load_trace
@@ -137,6 +138,7 @@ _NAMES = {
     "lift": "agentnb.rerun.survey",
     "load_trace": "agentnb.interchange.files",
     "load_traces": "agentnb.interchange.files",
+    "optimise": "agentnb.experiments.search.search",
     "panel": "agentnb.notebook.panel",
     "plots": "agentnb",
     "portable": "agentnb.agent.portable",
