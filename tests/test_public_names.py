@@ -70,6 +70,7 @@ NAMES = {
     "lift": "agentnb.rerun.survey",
     "load_trace": "agentnb.interchange.files",
     "load_traces": "agentnb.interchange.files",
+    "optimise": "agentnb.experiments.search.search",
     "panel": "agentnb.notebook.panel",
     "plots": "agentnb.plots",
     "portable": "agentnb.agent.portable",

@@ -11,14 +11,22 @@ from agentnb.experiments.running.engine import InKernel
 from agentnb.experiments.running.spending import CellSpending
 
 
+class BudgetReached(Exception):
+    """The budget holds no further cell or proposal."""
+
+
+class Stopped(Exception):
+    """The search was stopped."""
+
+
 class Ledger(CellSpending):
     """What a search has spent, in US dollars, and may still spend on its next cell."""
 
-    def __init__(self, limit: float | None, rows: Iterable[Row], besides: float, reserved: int) -> None:
-        """``rows``: of cells that were run; ``besides``: dollars spent on proposals; ``reserved``: cells of the judgement."""
+    def __init__(self, limit: float | None, rows: Iterable[Row], other_costs: float, reserved: int) -> None:
+        """``rows``: of cells that were run; ``other_costs``: US dollars of proposals; ``reserved``: cells of the judgement."""
         costs = [row.cost or 0.0 for row in rows]
         super().__init__(limit, sum(costs))
-        self.besides = besides
+        self.other_costs = other_costs
         self.reserved = reserved
         self.running = 0
         self.dearest = max(costs, default=None)
@@ -26,8 +34,8 @@ class Ledger(CellSpending):
 
     @property
     def spent(self) -> float:
-        """US dollars spent so far, on cells and besides."""
-        return super().spent + self.besides
+        """US dollars spent so far, on cells and else."""
+        return super().spent + self.other_costs
 
     @property
     def available(self) -> float | None:

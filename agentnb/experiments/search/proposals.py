@@ -20,6 +20,7 @@ from agentnb.errors import AgentnbError, SettingsError, StoreError
 from agentnb.experiments.results.folder import NO_ROOM, Records
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.search.candidates import Proposal
+from agentnb.experiments.search.ledger import BudgetReached
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.models.model import Model
 from agentnb.runtime.budget import Budget
@@ -113,9 +114,14 @@ class Proposals:
         return sum(record.made.cost or 0.0 for record in self._known.values())
 
     async def get(self, place: int, request: Callable[[], ProposalRequest], best: str, limit: float | None) -> Proposed:
-        """Return the proposal of this place; it is made, and kept, if there is none for the same set yet."""
+        """Return the proposal of this place; it is made, and kept, if there is none for the same set yet.
+
+        Raises `BudgetReached` where a new one may cost nothing.
+        """
         known = self._known.get(place)
         if known is None or known.best != best:
+            if limit is not None and limit <= 0:
+                raise BudgetReached
             known = ProposalRecord(place, best, await self.make(request(), limit))
             if self.path is not None:
                 _append(self.path, msgspec.json.encode(known))

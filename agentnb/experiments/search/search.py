@@ -26,10 +26,10 @@ from agentnb.experiments.results.folder import ExperimentFolder, Memory, Plan, R
 from agentnb.experiments.running.control import ProgressWatcher
 from agentnb.experiments.running.live import LiveExperiment, watched
 from agentnb.experiments.search.candidates import added_lines, without_line
-from agentnb.experiments.search.engine import CandidateSearch, load_gepa
-from agentnb.experiments.search.ledger import Ledger, SearchControl
+from agentnb.experiments.search.gepa_engine import CandidateSearch, load_gepa
+from agentnb.experiments.search.ledger import BudgetReached, Ledger, SearchControl, Stopped
 from agentnb.experiments.search.proposals import FILE, ProposalRequest, Proposals, by_function, by_model, proposer_agent
-from agentnb.experiments.search.search_cells import BudgetReached, CellPlan, SearchCells, Stopped
+from agentnb.experiments.search.search_cells import CellPlan, SearchCells
 from agentnb.experiments.search.search_design import SearchDesign
 from agentnb.experiments.search.search_result import EXPLORATORY, Ablation, SearchResult
 from agentnb.experiments.search.split import Split, split_tasks
@@ -44,6 +44,8 @@ FOLDER = Path(".agentnb") / "searches"
 """Where searches are kept that name no folder, from the folder in which they begin."""
 ENDED = "searched"
 """The kind of the note that the candidates are tried; its keys are the trials. The best is judged then, and stays."""
+LEAST = 1e-9
+"""US dollars: a budget that holds no run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,10 +178,8 @@ class Search:
     async def _judge(self, outcome: _Outcome, show: bool) -> None:
         """Judge the best set, once, on the tasks that the search never saw."""
         ledger, control, best = outcome.cells.ledger, outcome.cells.control, outcome.search.best
-        left = None if ledger.limit is None else ledger.limit - ledger.spent
-        if left is not None and left <= 0:
-            outcome.notes.append("not judged: the budget was reached")
-            return
+        # Of a judgement that is complete nothing is run, whatever is left.
+        left = None if ledger.limit is None else max(ledger.limit - ledger.spent, LEAST)
         folder = self._path / "judgement" if self._path else False
         tasks = [self._read.tasks[place] for place in self._read.split.held_out]
         variants = {"start": self._read.start, "best": best}
@@ -198,7 +198,7 @@ class Search:
             raise
         outcome.runs += len(results.rows)
         assert results.records is not None, "results of an experiment have them"
-        ledger.besides += sum(row.cost or 0.0 for row in results.records.attempts())
+        ledger.other_costs += sum(row.cost or 0.0 for row in results.records.attempts())
         if results.missing:
             outcome.notes.append(f"not judged: {counted(results.missing, 'run')} of the judgement missing")
         else:

@@ -15,18 +15,10 @@ from agentnb.experiments.results.folder import Records
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running.cell_runs import Work
 from agentnb.experiments.running.engine import Engine, InKernel
-from agentnb.experiments.search.ledger import CountedCells, Ledger, SearchControl
+from agentnb.experiments.search.ledger import BudgetReached, CountedCells, Ledger, SearchControl, Stopped
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.models.model import Model
 from agentnb.runtime.questions.answerers import Approve
-
-
-class BudgetReached(Exception):
-    """The budget holds no further cell."""
-
-
-class Stopped(Exception):
-    """The search was stopped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ from agentnb.errors import SettingsError
 from agentnb.experiments.results.comparison import Comparison
 from agentnb.experiments.search.acceptance import find_regressions, look_at
 from agentnb.experiments.search.candidates import Proposal, apply_proposal, candidate_of
+from agentnb.experiments.search.ledger import BudgetReached
 from agentnb.experiments.search.proposals import ProposalRequest, Proposals, Proposed, Trial, examples_of
-from agentnb.experiments.search.search_cells import BudgetReached, SearchCells
+from agentnb.experiments.search.search_cells import SearchCells
 from agentnb.experiments.search.split import Split
 from agentnb.experiments.statistics.extras import load_extra
 from agentnb.guidance.sets import GuidanceSet
@@ -53,9 +54,9 @@ class CandidateSearch:
     """A trial whose candidate gepa is about to take over."""
 
     @property
-    def _fold(self) -> int:
-        """The fold that the next candidate is tried on first."""
-        return len(self.trials) % len(self.split.folds)
+    def looks(self) -> list[tuple[int, ...]]:
+        """The tasks of each look at the next candidate, which begins with the fold after that of the last."""
+        return self.split.looks(len(self.trials) % len(self.split.folds))
 
     async def run(self) -> None:
         """Run gepa to the last proposal, to a perfect score, or to the end of the budget. Raises what its parts raise."""
@@ -79,20 +80,17 @@ class CandidateSearch:
 
     async def propose(self, guidance: GuidanceSet) -> GuidanceSet | None:
         """Return the next candidate; None, and a trial that says why, if there is none to try."""
-        rows = await self.cells.rows(guidance, self.split.looks(self._fold)[0])
+        rows = await self.cells.rows(guidance, self.looks[0])
         plan = self.cells.plan
         prompts = {task.id: str(task.row.get("prompt", "")) for task in plan.tasks}
-        available = self.cells.ledger.available
-        if available is not None and available <= 0:
-            raise BudgetReached
 
         def request() -> ProposalRequest:
             examples = examples_of(rows, plan.primary, prompts, self.cells.records)
             return ProposalRequest(guidance, examples, tuple(self.trials))
 
         before = self.proposals.cost
-        made = await self.proposals.get(len(self.trials), request, guidance.version, available)
-        self.cells.ledger.besides += self.proposals.cost - before
+        made = await self.proposals.get(len(self.trials), request, guidance.version, self.cells.ledger.available)
+        self.cells.ledger.other_costs += self.proposals.cost - before
         candidate, why = self._candidate(guidance, made)
         if candidate is None or made.proposal is None:
             self.trials.append(Trial(made.proposal, accepted=False, why=why))
@@ -115,7 +113,7 @@ class CandidateSearch:
         """Return whether the candidate that is being tried replaces ``guidance``, the best so far, look by look."""
         assert self._pending is not None, "a candidate was proposed"
         proposal, candidate = self._pending
-        looks, plan = self.split.looks(self._fold), self.cells.plan
+        looks, plan = self.looks, self.cells.plan
         keep = [plan.tasks[place].id for place in self.split.keep]
         for number, places in enumerate(looks, 1):
             new, old = await self.cells.rows(candidate, places), await self.cells.rows(guidance, places)
@@ -223,7 +221,7 @@ class _GepaThread:
     def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:
         """Return the ids of the tasks of the first look at the next candidate."""
         order = {place: number for number, place in enumerate(self.search.split.searched)}
-        return [order[place] for place in self.search.split.looks(self.search._fold)[0]]
+        return [order[place] for place in self.search.looks[0]]
 
     def _propose(self, candidate: dict[str, str], dataset: Any, components: list[str]) -> Mapping[str, str]:
         """Return the parts of the next candidate, or none. Gepa would call it again after an error: it is raised later."""
