@@ -58,7 +58,7 @@ def draw_values(patch: pytest.MonkeyPatch, value: Callable[[str, str, random.Ran
         made = value(named["variant"], named["task"], chance)
         digest = str(chance.random())
         values = {named["primary"]: made}
-        return CellRun(Row(**named, status="completed", end="completed", values=values, cost=0.01, digest=digest), None)
+        return CellRun(Row(**named, status="completed", end="completed", values=values, cost=0.0, digest=digest), None)
 
     patch.setattr(InKernel, "run", run)
     return drawn
