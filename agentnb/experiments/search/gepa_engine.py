@@ -200,11 +200,11 @@ class _GepaThread:
 
         async def kept() -> T:
             self._task = asyncio.current_task()
+            if self._stopped:
+                coroutine.close()
+                raise asyncio.CancelledError
             return await coroutine
 
-        if self._stopped:
-            coroutine.close()
-            raise asyncio.CancelledError
         return asyncio.run_coroutine_threadsafe(kept(), self._loop).result()
 
     # What gepa calls: an adapter, a sampler, a proposer, a criterion, a stopper, a callback and a logger

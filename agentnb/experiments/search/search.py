@@ -16,13 +16,14 @@ from agentnb.errors import AgentnbError, ExperimentProblems, SettingsError
 from agentnb.experiments.defaults import AT_A_TIME
 from agentnb.experiments.design import design_of
 from agentnb.experiments.experiment import Experiment
+from agentnb.experiments.planning.cells import Seeds
 from agentnb.experiments.planning.checks import MEASURES, Check, read_checks
-from agentnb.experiments.planning.content import content_hash
+from agentnb.experiments.planning.content import content_hash, source_of
 from agentnb.experiments.planning.problems import are_free, check_models
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
 from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, read_variants, unseeded_models
 from agentnb.experiments.results.comparison import Comparison, compare
-from agentnb.experiments.results.folder import ExperimentFolder, Memory, Plan, Records, with_note
+from agentnb.experiments.results.folder import ExperimentFolder, Memory, Note, Plan, Records, with_note
 from agentnb.experiments.running.control import ProgressWatcher
 from agentnb.experiments.running.live import LiveExperiment, watched
 from agentnb.experiments.search.candidates import added_lines, without_line
@@ -43,7 +44,7 @@ from agentnb.store.store import Store
 FOLDER = Path(".agentnb") / "searches"
 """Where searches are kept that name no folder, from the folder in which they begin."""
 ENDED = "searched"
-"""The kind of the note that the candidates are tried; its keys are the trials. The best is judged then, and stays."""
+"""The kind of the note that a best set is judged; its keys are the trials before, and none is added."""
 LEAST = 1e-9
 """US dollars: a budget that holds no run."""
 
@@ -56,9 +57,9 @@ class Search:
     On the others, in ``folds``, a proposal after the other changes a line of the best set so far, and replaces it if a paired
     test shows that it is better; ``keep``: ids of tasks that no candidate may do worse. Then each new line is tried without.
 
-    ``tasks``, ``agent``, ``primary``, ``repeats``, ``seed``, ``places``, ``approve`` and ``check_seconds`` are as for
-    `Experiment`; more of the primary is better. ``model``: one or several models that do the tasks. ``proposer``: the language
-    model that proposes, by default the first of these; ``propose``: a function in its place, of a `ProposalRequest`
+    ``tasks``, ``agent``, ``primary``, ``repeats``, ``seed``, ``seeds``, ``places``, ``approve`` and ``check_seconds`` are those
+    of an `Experiment`; more of the primary is better. ``model``: one or several models that do the tasks. ``proposer``: the
+    language model that proposes, by default the first of these; ``propose``: a function in its place, of a `ProposalRequest`
     (``guidance``, ``examples``, ``tried``), plain or async, that returns ``{"part": ..., "line": ..., "replaces": ...}``.
     ``proposals``: the most to try. ``budget``: US dollars for all of it; no cell begins that it might not hold. ``folder``:
     where cells and proposals are kept, by default ``.agentnb/searches/ID``; False for memory only.
@@ -80,6 +81,7 @@ class Search:
     held_out: float = 0.5
     folds: int = 3
     seed: int = 0
+    seeds: Seeds = "shared"
     folder: str | Path | Literal[False] | None = None
     places: int | None = None
     approve: Approve | str = "never"
@@ -97,6 +99,7 @@ class Search:
                 self._experiment(self._read.tasks, {"start": self._read.start}, False, self.budget).check()
             except ExperimentProblems as error:
                 problems += error.problems
+        if not problems:
             problems += self._proposer_problems()
         if problems:
             raise ExperimentProblems.of(problems)
@@ -151,29 +154,47 @@ class Search:
 
     async def _run(self, control: SearchControl, watch: ProgressWatcher | None, show: bool) -> SearchResult:
         records = self._records
-        with watched(control, watch, show=show), records.locked():
+        with records.locked():
             plan, proposals = self._freeze(), self._proposals
             ledger = Ledger(self.budget, records.attempts(), proposals.cost, self._design.judgement.cells)
             cells = SearchCells(self._cell_plan, records, ledger, control, self.places or AT_A_TIME)
-            control.take(records.rows().values())
             ended = next((note for note in plan.notes if note.kind == ENDED), None)
             limit = self.proposals if ended is None else len(ended.keys)
             search = CandidateSearch(cells, self._read.split, proposals, limit, self._primary.is_binary, self._read.start)
             outcome = _Outcome(search, cells)
-            try:
-                await search.run()
-                if ended is None:
-                    told = f"{counted(len(search.trials), 'proposal')} tried"
-                    records.keep_plan(with_note(plan, ENDED, told, tuple([trial.candidate for trial in search.trials])))
-                if search.best.version != self._read.start.version:
-                    await self._judge(outcome, show)
-                    await self._ablate(outcome)
-            except Stopped:
-                outcome.notes.append("stopped: run it again to go on")
-            finally:
-                control.close()
-                await cells.close()
+            with watched(control, watch, show=show):
+                try:
+                    control.take(records.rows().values())
+                    await search.run()
+                    await self._conclude(outcome, plan, ended, show)
+                except Stopped:
+                    outcome.notes.append("stopped: run it again to go on")
+                finally:
+                    control.close()
+                    await cells.close()
         return self._result(outcome)
+
+    async def _conclude(self, outcome: _Outcome, plan: Plan, ended: Note | None, show: bool) -> None:
+        """Judge and ablate the best set, if it is another than at the start."""
+        search = outcome.search
+        if search.best.version == self._read.start.version:
+            outcome.notes += [self._cut_note(search)] if search.is_cut else []
+            return
+        ended = ended or self._end(plan, search)
+        outcome.notes += [ended.text] if ended.text else []
+        await self._judge(outcome, show)
+        await self._ablate(outcome)
+
+    def _end(self, plan: Plan, search: CandidateSearch) -> Note:
+        """Note that the candidates are tried: from here on another best set is out of the question."""
+        told = self._cut_note(search) if search.is_cut else ""
+        plan = with_note(plan, ENDED, told, tuple([trial.candidate for trial in search.trials]))
+        self._records.keep_plan(plan)
+        return plan.notes[-1]
+
+    def _cut_note(self, search: CandidateSearch) -> str:
+        tried = f"{len(search.trials)} of {counted(self.proposals, 'proposal')}"
+        return f"the budget of ${self.budget:g} ended the search after {tried}"
 
     async def _judge(self, outcome: _Outcome, show: bool) -> None:
         """Judge the best set, once, on the tasks that the search never saw."""
@@ -220,9 +241,6 @@ class Search:
 
     def _result(self, outcome: _Outcome) -> SearchResult:
         search, cells = outcome.search, outcome.cells
-        if search.is_cut:
-            tried = f"{len(search.trials)} of {counted(self.proposals, 'proposal')}"
-            outcome.notes.append(f"the budget of ${self.budget:g} ended the search after {tried}")
         return SearchResult(
             self.id,
             self._read.start,
@@ -277,6 +295,7 @@ class Search:
             read.primary,
             self.repeats,
             self.seed,
+            self.seeds,
             self.approve,
             float(self.check_seconds),
             read.start,
@@ -320,6 +339,7 @@ class Search:
             self.primary,
             folder=folder,
             agent=self.agent,
+            seeds=self.seeds,
             places=self.places,
             budget=budget,
             approve=self.approve,
@@ -341,7 +361,8 @@ class Search:
             "primary": [read.primary, self._primary.content],
             "models": [*map(name_of, self._models)],
             "repeats": self.repeats,
-            "seed": self.seed,
+            "seed": [self.seed, self.seeds],
+            "approve": self.approve if isinstance(self.approve, str) else source_of(self.approve),
         }
 
     @cached_property

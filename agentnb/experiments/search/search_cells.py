@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentnb.errors import ExperimentProblems
-from agentnb.experiments.planning.cells import Schedule
+from agentnb.experiments.planning.cells import Schedule, Seeds
 from agentnb.experiments.planning.checks import Check
 from agentnb.experiments.planning.tasks import ExperimentTask
 from agentnb.experiments.planning.variants import Variant, read_variants
@@ -35,6 +35,7 @@ class CellPlan:
     primary: str
     repeats: int
     seed: int
+    seeds: Seeds
     approve: Approve | str
     check_seconds: float
     start: GuidanceSet
@@ -50,7 +51,7 @@ class CellPlan:
 
     def schedule(self, variant: Variant, places: Sequence[int]) -> Schedule:
         """Return the cells of a variant at these tasks."""
-        return Schedule(self.tasks, places, (variant,), self.model_names, self.repeats, self.seed)
+        return Schedule(self.tasks, places, (variant,), self.model_names, self.repeats, self.seed, self.seeds)
 
     def work(self, variant: Variant) -> Work:
         """Return what runs of the variant need."""

@@ -43,6 +43,6 @@ class SearchDesign:
                 f"Judgement, once, on {counted(judgement.tasks, 'task')} that the search never sees: {judgement.cells:,} runs. "
                 f"Minimum detectable effect: {effect_told(judgement)} ({ground_told(judgement)})",
                 f"Ablation of each line on the tasks of the search: at most {self.ablation_cells:,} runs",
-                f"In all at most {self.cells:,} runs. Cost: {cost}",
+                f"In all at most {self.cells:,} runs, and those of the proposer, one for each proposal. Cost: {cost}",
             ]
         )

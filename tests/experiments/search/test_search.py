@@ -10,6 +10,7 @@ import subprocess
 import sys
 from contextlib import redirect_stdout
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -21,7 +22,10 @@ from property_settings import AT_NIGHT
 from small_searches import ASKS, CHATTY, draw_values, propose_idly, searched, small_search
 
 from agentnb.errors import ExperimentProblems, SettingsError
+from agentnb.experiments.planning import problems
 from agentnb.experiments.results.folder import ExperimentFolder
+from agentnb.experiments.running.engine import InKernel
+from agentnb.experiments.search import search as search_module
 from agentnb.runtime.host.host import Host, hosted
 
 
@@ -136,16 +140,19 @@ def test_gepa_state_of_somebody_else_is_never_loaded(tmp_path: Path, monkeypatch
 
 @pytest.mark.slow("two hundred searches")
 def test_searches_without_an_effect_seldom_claim_a_gain(monkeypatch: pytest.MonkeyPatch) -> None:
-    import agentnb.experiments.search.search as module
+    def value(run: Any) -> float:
+        return 0.0
 
-    draw_values(monkeypatch, lambda variant, task, chance: chance.random() < 0.5)
-    monkeypatch.setattr(module, "design_of", _remembered(module.design_of))
-    found = [searched(small_search(24, propose=propose_idly, proposals=6, held_out=0.3, seed=seed)) for seed in range(200)]
+    draw_values(monkeypatch, lambda variant, task, chance: chance.gauss(0, 1))
+    monkeypatch.setattr(search_module, "design_of", _remembered(search_module.design_of))
+    monkeypatch.setattr(problems, "load_trace", cache(problems.load_trace))
+    given = {"propose": propose_idly, "proposals": 14, "held_out": 0.4, "primary": value}
+    found = [searched(small_search(20, seed=seed, **given)) for seed in range(200)]
     claims = sum(one.claims_gain for one in found)
     assert claims <= at_most(0.05, 200), f"{claims} of 200 searches claim a gain"
     judged = [one for one in found if one.judgement is not None]
-    assert judged and all(one.best != one.start for one in judged), "some take noise for a better set"
-    assert all(one.judgement is not None for one in found if any(trial.accepted for trial in one.trials))
+    assert len(judged) > 2 * at_most(0.05, 200), "so many take noise for a better set"
+    assert all(one.best != one.start for one in judged)
 
 
 def _remembered(design_of: Any) -> Any:
@@ -241,10 +248,32 @@ def test_stopped_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     with hosted(Host(experiment=lambda control: controls.append(control))):
         cut = search.run_sync(search.design(), watch=stop, show=False)
-    assert cut.notes == ("stopped: run it again to go on",) and cut.judgement is None
-    assert controls[0].progress.state == "stopped" and len(drawn) < 45
-    found = searched(replace(search))
+        assert cut.notes == ("stopped: run it again to go on",) and cut.judgement is None
+        assert controls[0].progress.state == "stopped" and len(drawn) < 45
+        found = searched(replace(search))
     assert found.claims_gain and len({*drawn}) == found.runs
+    assert controls[-2].progress.state == "done", "the last is that of the judgement"
+
+
+def test_cancelled_search_ends_with_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = asyncio.Event()
+
+    async def run(self: InKernel, job: Any) -> Any:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def cancelled(search: Any, design: Any) -> None:
+        running = asyncio.create_task(search.run(design, show=False))
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    monkeypatch.setattr(InKernel, "run", run)
+    search = small_search()
+    asyncio.run(cancelled(search, search.design()))
+    with search._records.locked():
+        assert not search._records.rows()
 
 
 def test_all_that_is_wrong_is_said_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
