@@ -46,7 +46,7 @@ def test_no_cell_exceeds_the_budget(tmp_path: Path) -> None:
     whole = searched(small_search(model=PRICED, folder=tmp_path / "whole"))
     assert whole.spent == pytest.approx(cost_of(tmp_path / "whole")) and whole.claims_gain
     cut = 0
-    for share in (0.02, 0.3, 0.45, 0.6, 0.8, 0.97, 1.3) if not AT_NIGHT else [place / 40 for place in range(1, 60)]:
+    for share in (0.02, 0.3, 0.45, 0.6, 0.8, 0.97, 1.3) if not AT_NIGHT else (0.3, *(place / 40 for place in range(1, 60))):
         folder, budget = tmp_path / f"{share}", whole.spent * share
         found = searched(small_search(model=PRICED, budget=budget, folder=folder))
         assert found.spent == pytest.approx(cost_of(folder)) and found.spent <= budget, share
@@ -55,4 +55,6 @@ def test_no_cell_exceeds_the_budget(tmp_path: Path) -> None:
         if found.best != found.start and found.judgement is None:
             pytest.fail(f"at {share} the budget was left for no judgement: {found.notes}")
     assert cut >= 3
+    more = searched(small_search(model=PRICED, folder=tmp_path / "0.3"))
+    assert (more.spent, repr(more.judgement)) == (pytest.approx(whole.spent), repr(whole.judgement)), "no cell was paid twice"
     assert repr(found.judgement) == repr(whole.judgement), "a budget that suffices changes nothing"

@@ -171,7 +171,8 @@ def _remembered(design_of: Any) -> Any:
 @pytest.mark.nightly("a thousand searches of real runs")
 @pytest.mark.slow("a thousand searches of a hundred runs each")
 def test_searches_of_real_runs_without_an_effect_seldom_claim_a_gain() -> None:
-    found = [searched(small_search(24, propose=propose_idly, seeds="independent", seed=seed)) for seed in range(1_000)]
+    given = {"propose": propose_idly, "proposals": 10, "held_out": 0.4, "seeds": "independent"}
+    found = [searched(small_search(20, seed=seed, **given)) for seed in range(1_000)]
     claims = sum(one.claims_gain for one in found)
     assert claims <= at_most(0.05, 1_000), f"{claims} of 1,000 searches claim a gain"
 
@@ -182,6 +183,15 @@ def test_candidate_that_fails_a_kept_task_is_refused(monkeypatch: pytest.MonkeyP
     assert any(trial.accepted for trial in free.trials)
     assert [trial.why for trial in kept.trials] == ["it does worse on t5, which must not get worse"] * 4
     assert kept.best == kept.start and kept.judgement is None and not kept.claims_gain
+
+
+def test_candidate_that_is_ahead_at_a_look_only_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = small_search(proposals=1)
+    first = {f"t{place}" for place in search._read.split.looks(0)[0]}
+    draw_values(monkeypatch, lambda variant, task, chance: (variant == "start") != (task in first))
+    (trial,) = searched(search).trials
+    assert not trial.accepted and trial.why == "shown to be better at look 1 of 3, and not ahead on all tasks"
+    assert searched(search).best == searched(search).start
 
 
 def test_search_asks_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
