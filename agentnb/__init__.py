@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from agentnb.experiments.results.comparison import compare as compare
     from agentnb.experiments.rounds.lift import lift as lift
     from agentnb.guidance.draws import RandomGuidance as RandomGuidance
+    from agentnb.experiments.search.search import optimise as optimise
     from agentnb.guidance.sets import GuidanceSet as GuidanceSet
     from agentnb.interchange.files import iter_traces as iter_traces
     from agentnb.interchange.files import load_trace as load_trace
@@ -143,6 +144,7 @@ _NAMES = {
     "lift": "agentnb.experiments.rounds.lift",
     "load_trace": "agentnb.interchange.files",
     "load_traces": "agentnb.interchange.files",
+    "optimise": "agentnb.experiments.search.search",
     "panel": "agentnb.notebook.panel",
     "plots": "agentnb",
     "portable": "agentnb.agent.portable",

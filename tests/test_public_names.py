@@ -73,6 +73,7 @@ NAMES = {
     "lift": "agentnb.experiments.rounds.lift",
     "load_trace": "agentnb.interchange.files",
     "load_traces": "agentnb.interchange.files",
+    "optimise": "agentnb.experiments.search.search",
     "panel": "agentnb.notebook.panel",
     "plots": "agentnb.plots",
     "portable": "agentnb.agent.portable",

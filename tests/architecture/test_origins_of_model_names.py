@@ -29,6 +29,7 @@ ALLOWED = {
         "judge_problems: make_model",
     ],
     "experiments/planning/variants.py": ["_variant: Agent"],  # of what was written in Python, or marked by who read a file
+    "experiments/search/proposals.py": ["proposer_agent: Agent"],  # as the person names it
     "models/registry.py": ["check_key: endpoint_of", "make_model: endpoint_of", "seed_in: FileModelName"],  # as it was
     "notebook/agent_options.py": ["make_agent: Agent"],  # of what was typed, or of `choose_model`
     "notebook/commands/models.py": ["provider_models: endpoint_of"],  # of what was typed
