@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from agentnb.experiments.planning.checks import within as within
     from agentnb.experiments.results.comparison import compare as compare
     from agentnb.experiments.rounds.lift import lift as lift
-    from agentnb.guidance.draws import RandomGuidance as RandomGuidance
     from agentnb.experiments.search.search import optimise as optimise
+    from agentnb.guidance.draws import RandomGuidance as RandomGuidance
     from agentnb.guidance.sets import GuidanceSet as GuidanceSet
     from agentnb.interchange.files import iter_traces as iter_traces
     from agentnb.interchange.files import load_trace as load_trace
