@@ -151,8 +151,7 @@ class _Hands:
     async def end(self) -> list[StepResult]:
         """Return the new results in the order of the plan."""
         taken = [self._taken[place] for place in sorted(self._taken)]
-        failed = next((one for one in taken if one["error"] is not None), None)
-        if failed is not None and self._plan.form == "chat":
+        if self._plan.form == "chat" and (failed := next((one for one in taken if one["error"] is not None), None)):
             await self._call.failed(failed["name"], failed["error"])
         return taken
 
@@ -200,7 +199,8 @@ class _Hands:
             return self._result(place, output, error)
         if block is not None:
             output, error = last_output([*self._given, *self._taken.values()], call), DUPLICATE
-        result = self._result(place, output, error, call.arguments)
+        told = None if error is None else encodable(error)
+        result = step_result(self._ids[place], call.name, call.arguments, output, told)
         self._made.add(key)
         self._called.append(result)
         return result

@@ -21,7 +21,7 @@ from agentnb.policies.permissions.gate import shown
 from agentnb.policies.permissions.rules import Rule
 from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.nested_runs import Runnable
-from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
+from agentnb.runtime.steps.step_failures import StepEndedBadly, StepFailure
 from agentnb.runtime.steps.step_runner import StepRunner, Work
 from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.tools.rendering import as_text
