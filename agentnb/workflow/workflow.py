@@ -227,7 +227,7 @@ class Workflow:
         return checked(what.run_sync(prompt, options))
 
     def _prepared(
-        self, prompt: str, options: RunOptions | None, keywords: dict[str, Any], door: str
+        self, prompt: str, options: RunOptions | None, keywords: Any, door: str
     ) -> tuple[Orchestration, str, RunOptions]:
         # Taken out of the keywords: inputs are copied, and what was given need not stay in memory while the copy is worked on.
         settings = {name: keywords.pop(name) for name in WorkflowSettings.__annotations__ if name in keywords}
