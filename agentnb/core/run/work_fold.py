@@ -26,7 +26,7 @@ def _step_started(run: RunFacts, event: w.StepStarted) -> None:
     if event.agent == EXECUTION:
         run._agent_states.begin_plan(event.step, _plan_size(run, event.inputs))
     else:
-        run._agent_states.begin_step(event.step)
+        run._agent_states.begin_step(event.step, event.parent)
 
 
 def _plan_size(run: RunFacts, inputs: Any) -> int:
