@@ -45,14 +45,21 @@ class Design:
     """Clusters of tasks, which the test counts; as many as tasks where tasks belong to none."""
     least_effect: float | None = None
     """Minimum effect at the best pass rate, where none is known."""
+    places: int = 1
+    """Runs at a time."""
+    budget: float | None = None
+    """US dollars for all runs; None for no limit."""
+    set_aside: float | None = None
+    """US dollars of the budget that are set aside for each run under way, at most: what it can still spend; None if unknown."""
 
     def __repr__(self) -> str:
         cost = "unknown" if self.cost is None else f"${self.cost:.4g}"
         seconds = "unknown" if self.seconds is None else f"{self.seconds:.3g} s"
         effect = f"Minimum detectable effect: {effect_told(self)} ({ground_told(self)})."
         unseeded = [f"Without a seed: {', '.join(self.unseeded)}; {DRAWS}"] if self.unseeded else []
+        budget = [] if self.budget is None else [f"Budget: ${self.budget:.4g}, {aside_told(self)}."]
         hint = [RUN_A_PILOT] if None in (self.cost, self.seconds) else []
-        return "\n".join([shape_told(self), f"Cost: {cost}. Time: {seconds}.", effect, *hint, *unseeded])
+        return "\n".join([shape_told(self), f"Cost: {cost}. Time: {seconds}.", *budget, effect, *hint, *unseeded])
 
     @property
     def ground(self) -> str:
@@ -98,6 +105,13 @@ def effect_told(design: Design) -> str:
     return f"{least}{design.minimum_effect:.2g} with a power of 80 %"
 
 
+def aside_told(design: Design) -> str:
+    """Return how much of the budget is set aside for runs under way."""
+    if design.set_aside is None:
+        return "all of it set aside for the first run of a variant and model, before a pilot"
+    return f"up to ${design.set_aside:.4g} of it set aside for each run under way, up to {design.places} at a time"
+
+
 def size_problems(tasks: Sequence[ExperimentTask], variants: int, *, is_planned: bool = False) -> list[str]:
     """Return the problem of an experiment with too few tasks for the comparison that it is made for.
 
@@ -128,6 +142,8 @@ def design_of(
     unseeded: tuple[str, ...],
     pilot: Pilot | None,
     pass_rate: float | None = None,
+    budget: float | None = None,
+    set_aside: float | None = None,
 ) -> Design:
     """Return the design; what only a pilot can tell is None without one."""
     sizes, runs = _sizes(tasks), repeats * max(1, len(models))
@@ -159,6 +175,9 @@ def design_of(
         unseeded=unseeded,
         clusters=len(sizes),
         least_effect=min(known) if len(known) > 1 else None,
+        places=places,
+        budget=budget,
+        set_aside=set_aside,
     )
 
 
