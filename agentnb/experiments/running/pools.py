@@ -207,7 +207,8 @@ async def _result(future: Any) -> Any:
             future.add_done_callback(lambda _: _wake(loop, done))
             await done.wait()
         else:
-            while not future.done():  # noqa: ASYNC110  # jobs of submitit call nobody back
+            # Jobs of submitit call nobody back, and those that it debugs run in this call.
+            while not await asyncio.to_thread(future.done):  # noqa: ASYNC110
                 await asyncio.sleep(POLL)
         return await asyncio.to_thread(future.result)
     except asyncio.CancelledError:

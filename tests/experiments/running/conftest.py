@@ -18,7 +18,7 @@ def cluster() -> Iterator[Any]:
 
     with (
         dask.config.set(SET),
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as made,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1") as made,
         Client(made) as client,
     ):
         yield client

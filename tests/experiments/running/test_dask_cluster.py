@@ -17,13 +17,14 @@ import pytest
 from property_settings import size
 from small_experiments import TwoRounds, rows, small
 
-from agentnb import Experiment, settings, tables
+from agentnb import Agent, Experiment, Workflow, settings, tables
 from agentnb.core.messages import ToolCall
 from agentnb.errors import SettingsError
 from agentnb.experiments.results.folder import CUT
 from agentnb.experiments.running.control import Progress
 from agentnb.experiments.running.pool_worker import _limits
 from agentnb.experiments.running.streamed_logs import MAX_PIECE_BYTES, LogTail, StreamedLogs
+from agentnb.models import ScriptedModel
 from agentnb.models.transport.connections import Endpoint
 from agentnb.store.store import Store
 from agentnb.testing import LoopbackServer
@@ -265,3 +266,26 @@ def _set_key(name: str, text: str) -> None:
         os.environ[name] = text
     else:
         os.environ.pop(name, None)
+
+
+def test_workflows_and_functions_of_the_notebook_reach_a_cluster(cluster: Any) -> None:
+    ok = "is running"
+
+    def check_line(name: str) -> str:
+        """Check a line of the plant."""
+        return f"{name} {ok}"
+
+    class Own(ScriptedModel):
+        pass
+
+    text = "workflow:\n  - type: agent\n    name: a\nagents:\n  a: {tools: [check_line]}\n"
+    flow, agent = Workflow.from_yaml(text, tools=[check_line]), Agent("simulated:chatty", tools=[check_line])
+    given: dict[str, Any] = {"models": ["simulated:disciplined"], "primary": "answered", "folder": False, "executor": cluster}
+    results = Experiment(rows(2), {"flow": flow, "agent": agent}, **given).run_sync(show=False)
+    assert not results.missing and not results.failures
+    assert all(
+        f"{row.task[1:]} {ok}" in str(results.run(row.run_id).messages) for row in results.rows if row.variant == "agent"
+    )
+    own = Agent(Own(["Here."]), tools=[check_line])
+    with pytest.raises(SettingsError, match="is an object of yours, which may hold a key"):
+        Experiment(rows(1), {"flow": flow, "own": own}, **{**given, "models": None, "aa": True}).run_sync(show=False)
