@@ -45,8 +45,6 @@ class Design:
     """Clusters of tasks, which the test counts; as many as tasks where tasks belong to none."""
     least_effect: float | None = None
     """Minimum effect at the best pass rate, where none is known."""
-    places: int = 1
-    """Runs at a time."""
     budget: float | None = None
     """US dollars for all runs; None for no limit."""
     set_aside: float | None = None
@@ -109,7 +107,7 @@ def aside_told(design: Design) -> str:
     """Return how much of the budget is set aside for runs under way."""
     if design.set_aside is None:
         return "all of it set aside for the first run of a variant and model, before a pilot"
-    return f"up to ${design.set_aside:.4g} of it set aside for each run under way, up to {design.places} at a time"
+    return f"up to ${design.set_aside:.4g} of it set aside for each run under way"
 
 
 def size_problems(tasks: Sequence[ExperimentTask], variants: int, *, is_planned: bool = False) -> list[str]:
@@ -142,8 +140,6 @@ def design_of(
     unseeded: tuple[str, ...],
     pilot: Pilot | None,
     pass_rate: float | None = None,
-    budget: float | None = None,
-    set_aside: float | None = None,
 ) -> Design:
     """Return the design; what only a pilot can tell is None without one."""
     sizes, runs = _sizes(tasks), repeats * max(1, len(models))
@@ -175,9 +171,6 @@ def design_of(
         unseeded=unseeded,
         clusters=len(sizes),
         least_effect=min(known) if len(known) > 1 else None,
-        places=places,
-        budget=budget,
-        set_aside=set_aside,
     )
 
 

@@ -124,7 +124,7 @@ class Experiment:
         read = self._read
         if problems := size_problems(read.tasks, len(self._variant_names), is_planned=True):
             raise ExperimentProblems.of(problems)
-        return design_of(
+        design = design_of(
             tasks=read.tasks,
             variants=self._variant_names,
             models=tuple(map(name_of, self._models)),
@@ -136,9 +136,8 @@ class Experiment:
             unseeded=self._unseeded,
             pilot=self._pilot(),
             pass_rate=pass_rate,
-            budget=self.budget,
-            set_aside=most_of(self._bounds(()), self._read.variants, self._models),
         )
+        return replace(design, budget=self.budget, set_aside=most_of(self._bounds(()), read.variants, self._models))
 
     async def pilot(self, n: int = 5, *, watch: ProgressWatcher | None = None, show: bool = True) -> Pilot:
         """Run ``n`` random tasks under all variants, two repeats each, and return what they say of variance, cost and time.
