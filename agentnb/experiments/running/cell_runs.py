@@ -34,6 +34,8 @@ from agentnb.store.store import Store, load_file
 
 CELL_TAG = "cell:"
 """Begins the tag that names the cell of a run."""
+POOL_TAG = "executor:pool"
+"""The tag of a run in a pool, whose log comes later than what it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class Job(NamedTuple):
     redone: bool = False
     """Whether its run was cut off and is made anew."""
     run_id: str = ""
-    """The id of its run; empty for one of its own."""
+    """The id of its run, in a pool; empty for one of its own."""
 
     @property
     def way(self) -> Redone:
@@ -127,7 +129,7 @@ async def run_cell(
     columns: Mapping[str, Any] = {}
     run_id = (job.run_id or new_run_id()) if begun is None else begun.run_id
     named = work.fields_of(cell, job.model_name) | {"attempt": job.attempt, "redone": job.way}
-    tags, approve = work.tags_of(cell), work.approve
+    tags, approve = (*work.tags_of(cell), *((POOL_TAG,) if job.run_id else ())), work.approve
     options = RunOptions(store=store, show=False, tags=tags, approve=approve, can_ask=False, budget=spending, run_id=run_id)
     run: Run | None = None
     error: Exception | None = None

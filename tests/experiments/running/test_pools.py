@@ -134,6 +134,21 @@ def test_runs_whose_rows_are_missing_go_on_from_their_logs(tmp_path: Path) -> No
     assert {row.run_id for row in results.rows} == ran and len(results.attempts) == 4
 
 
+def test_run_of_a_pool_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
+    for name, redone in {"kernel": "recovered", "pool": "again"}.items():
+        folder = tmp_path / name
+        with ThreadPoolExecutor(1) as pool:
+            executor: Any = pool if name == "pool" else name
+            (row,) = small(1, {"a": "off"}, folder=folder, executor=executor).run_sync(show=False).rows
+            (folder / ROWS).unlink()
+            log = folder / f"{row.run_id}.jsonl"
+            events = log.read_bytes().splitlines(keepends=True)
+            ends = [place for place, line in enumerate(events) if b'"round_finished"' in line]
+            log.write_bytes(b"".join(events[: ends[0] + 1]))
+            (again,) = small(1, {"a": "off"}, folder=folder, executor=executor).run_sync(show=False).rows
+        assert (again.redone, again.digest) == (redone, row.digest)
+
+
 class Closing:
     """A pool that loses a cell in words with a key, and is closed then."""
 
