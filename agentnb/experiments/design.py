@@ -47,14 +47,19 @@ class Design:
     """Clusters of tasks, which the test counts; as many as tasks where tasks belong to none."""
     least_effect: float | None = None
     """Minimum effect at the best pass rate, where none is known."""
+    budget: float | None = None
+    """US dollars for all runs; None for no limit."""
+    set_aside: float | None = None
+    """US dollars of the budget that are set aside for each run under way, at most: what it can still spend; None if unknown."""
 
     def __repr__(self) -> str:
         cost = "unknown" if self.cost is None else f"${self.cost:.4g}"
         seconds = "unknown" if self.seconds is None else f"{self.seconds:.3g} s"
         effect = f"Minimum detectable effect: {effect_told(self)} ({ground_told(self)})."
         unseeded = [f"Without a seed: {', '.join(self.unseeded)}; {DRAWS}"] if self.unseeded else []
+        budget = [] if self.budget is None else [f"Budget: ${self.budget:.4g}, {aside_told(self)}."]
         hint = [RUN_A_PILOT] if None in (self.cost, self.seconds) else []
-        return "\n".join([shape_told(self), f"Cost: {cost}. Time: {seconds}.", effect, *hint, *unseeded])
+        return "\n".join([shape_told(self), f"Cost: {cost}. Time: {seconds}.", *budget, effect, *hint, *unseeded])
 
     @property
     def ground(self) -> str:
@@ -99,6 +104,13 @@ def effect_told(design: Design) -> str:
         return "unknown"
     least = "" if design.least_effect is None else f"{design.least_effect:.2g} to "
     return f"{least}{design.minimum_effect:.2g} with a power of 80 %"
+
+
+def aside_told(design: Design) -> str:
+    """Return how much of the budget is set aside for runs under way."""
+    if design.set_aside is None:
+        return "all of it set aside for the first run of a variant and model, before a pilot"
+    return f"up to ${design.set_aside:.4g} of it set aside for each run under way"
 
 
 def size_problems(tasks: Sequence[ExperimentTask], variants: int, *, is_planned: bool = False) -> list[str]:

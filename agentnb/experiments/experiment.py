@@ -40,9 +40,9 @@ from agentnb.experiments.running.control import Control, ProgressWatcher
 from agentnb.experiments.running.cut_runs import continued_job
 from agentnb.experiments.running.engine import Engine, Executor, InKernel
 from agentnb.experiments.running.live import LiveExperiment, watched
-from agentnb.experiments.running.pools import InPool, Pool
+from agentnb.experiments.running.pools import InPool, Pool, threads_of
 from agentnb.experiments.running.processes import InProcesses, cores
-from agentnb.experiments.running.spending import CellSpending
+from agentnb.experiments.running.spending import CellSpending, Group, known_bounds, most_of
 from agentnb.guidance.draws import Assign
 from agentnb.models.model import Model
 from agentnb.runtime.questions.answerers import Approve
@@ -71,9 +71,9 @@ class Experiment:
     ``folder``: where rows and logs are kept, by default ``.agentnb/experiments/ID``; False for memory only.
 
     ``executor``: ``kernel``, ``processes``, an executor of `concurrent.futures` or what has its `submit`, or a Dask client, and
-    ``places`` runs at a time. ``budget``: US dollars for all runs: at it, no run begins. ``approve``: decides about calls that
-    need permission, ``never`` by default. ``aa``: allow variants of equal content, to see what chance alone does.
-    ``check_seconds``: the time of each check of a run; after it, its value is unknown.
+    ``places`` runs at a time. ``budget``: US dollars for all runs: none begins that those under way may leave nothing for.
+    ``approve``: decides about calls that need permission, ``never`` by default. ``aa``: allow variants of equal content, to see
+    what chance alone does. ``check_seconds``: the time of each check of a run; after it, its value is unknown.
 
     ``assign``: ``run`` gives each run one variant. ``round`` draws anew for the guidance of each round: the variants are
     guidance sets, drawn with these ``propensities`` by name (equal ones by default), each task meets all sets in one run, and
@@ -144,20 +144,21 @@ class Experiment:
         read = self._read
         if problems := size_problems(read.tasks, self._assignment.compared(read.variants), is_planned=True):
             raise ExperimentProblems.of(problems)
-        return design_of(
+        design = design_of(
             tasks=read.tasks,
             variants=self._variant_names,
             models=tuple(map(name_of, self._models)),
             repeats=self.repeats + sum(extra for _, extra in self._more),
             cells=sum(map(len, self._schedules)),
             primary=next((one for one in read.checks if one.name == read.primary), None),
-            places=self.places or (AT_A_TIME if self.executor == "kernel" else cores()),
+            places=self._places,
             is_free=self._is_free,
             unseeded=self._unseeded,
             pilot=self._pilot(),
             pass_rate=pass_rate,
             is_by_round=self._assignment.is_by_round,
         )
+        return replace(design, budget=self.budget, set_aside=most_of(self._bounds(()), read.variants, self._models))
 
     async def pilot(self, n: int = 5, *, watch: ProgressWatcher | None = None, show: bool = True) -> Pilot:
         """Run ``n`` random tasks under all variants, two repeats each, and return what they say of variance, cost and time.
@@ -448,7 +449,8 @@ class Experiment:
     ) -> None:
         rows, work = records.rows(), self._work
         retried = {} if plan is None else _retried(plan, rows)
-        spending = CellSpending(self.budget, sum(row.spent or row.cost or 0.0 for row in records.attempts()))
+        spent = sum(row.spent or row.cost or 0.0 for row in records.attempts())
+        spending = CellSpending(self.budget, spent, self._bounds(rows.values()))
         executor = self._executor(work, records, spending)
         engine = Engine(schedules, work, records, control, spending, executor, retried, self._judges)
         await engine.run(rows)
@@ -458,6 +460,17 @@ class Experiment:
         read, models = self._read, self._models or (None,)
         checks = [one for one in read.checks if not one.is_asked]
         return Work(self.id, read.tasks, read.variants, models, checks, read.primary, self.approve, float(self.check_seconds))
+
+    def _bounds(self, rows: Iterable[Row]) -> dict[Group, float]:
+        """Return the most that a run can spend, by variant and model, as far as their budgets, a pilot or rows say it."""
+        return known_bounds(self._read.variants, self._models, [*self._pilot_rows(), *rows])
+
+    @property
+    def _places(self) -> int:
+        """Runs at a time."""
+        if self.places is None and not isinstance(self.executor, str):
+            return threads_of(self.executor)
+        return self.places or (AT_A_TIME if self.executor == "kernel" else cores())
 
     def _executor(self, work: Work, records: Records, spending: CellSpending) -> Executor:
         here = InKernel(work, records, spending, self.places or AT_A_TIME)

@@ -54,6 +54,11 @@ class Variant:
         """Its own model; None of a workflow."""
         return self.work.used_model if isinstance(self.work, Agent) else None
 
+    @property
+    def budget(self) -> float | None:
+        """The budget of each of its runs, in US dollars; None without one."""
+        return self.work.limits.budget if isinstance(self.work, Agent) else self.work.spec.limits.get("budget")
+
     def agent(self, model: str | Model | None, seed: int) -> Agent:
         """Return its agent with this model, or with its own, which draws by the seed if it can."""
         assert isinstance(self.work, Agent), "a workflow has its own agents"

@@ -19,9 +19,9 @@ from agentnb.experiments.planning.content import content_hash
 from agentnb.experiments.planning.verdicts import Verdicts
 from agentnb.experiments.results.rows import LOST, Row
 from agentnb.personal_files import replace_file
-from agentnb.store.check_values import COVER, ROWS
+from agentnb.store.check_values import COVER, ROWS, note_look
 from agentnb.store.run_file import try_lock
-from agentnb.store.store import Store
+from agentnb.store.store import Store, load_file
 
 FOLDER = Path(".agentnb") / "experiments"
 """Where experiments are kept that name no folder, from the folder in which they begin."""
@@ -207,7 +207,11 @@ class ExperimentFolder:
                 line = line[os.write(self._descriptor, line) :]
 
     def run(self, run_id: str) -> Run:
-        """Return a run from its log. Before the end of the experiment it is a look."""
+        """Return a run from its log, also of an attempt that was cut off. Before the end of the experiment it is a look."""
+        aside = self._aside(run_id)
+        if aside.exists():
+            note_look(self.path)
+            return load_file(aside)
         return self.store.load(run_id)
 
     def put_aside(self, run_ids: Iterable[str], top_level: Container[str] = ()) -> None:
@@ -218,16 +222,19 @@ class ExperimentFolder:
         moved = {*run_ids}
         if not moved:
             return
-        aside, first = self.path / CUT, min(moved)
+        first = min(moved)
         for one in self.store.ids():  # nested runs begin after the run around them, and ids begin with the time
             if one > first and one not in top_level and self._parent_of(one) in moved:
                 moved.add(one)
         with self._writing(CUT):
-            aside.mkdir(exist_ok=True)
+            (self.path / CUT).mkdir(exist_ok=True)
             for one in moved:
                 path = self.store.path(one)
                 with suppress(FileNotFoundError):  # put aside by an earlier process
-                    path.replace(aside / f"{path.name}.cut")
+                    path.replace(self._aside(one))
+
+    def _aside(self, run_id: str) -> Path:
+        return self.path / CUT / f"{self.store.path(run_id).name}.cut"
 
     def _parent_of(self, run_id: str) -> str | None:
         try:

@@ -73,6 +73,8 @@ class Control:
     cost_expected: float | None = None
     budget: float | None = None
     watchers: list[ProgressWatcher] = field(default_factory=list)
+    waiting: Callable[[], int] = lambda: 0
+    """Returns how many of the cells that were handed on have not begun."""
     _done: int = 0
     _done_here: int = 0
     _running: int = 0
@@ -93,7 +95,7 @@ class Control:
             self.id,
             self.total,
             self._done,
-            self._running,
+            max(0, self._running - self.waiting()),
             tuple(self._reasons.most_common()),
             self._cost,
             self.cost_expected,

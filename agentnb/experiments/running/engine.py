@@ -27,7 +27,11 @@ class Executor(Protocol):
     """Runs cells: in this process, or in others."""
 
     places: int
-    """Cells at a time."""
+    """Cells that are handed to it at a time."""
+
+    @property
+    def waiting(self) -> int:
+        """Cells that were handed to it and have not begun."""
 
     async def run(self, job: Job) -> CellRun:
         """Run a cell to its end."""
@@ -44,6 +48,7 @@ class InKernel:
     records: Records
     spending: CellSpending
     places: int
+    waiting: int = 0
     _servers: Servers | None = None
     """The MCP servers of an experiment that runs in code."""
 
@@ -52,7 +57,8 @@ class InKernel:
         servers = host_here().servers
         if servers is None:
             servers = self._servers = self._servers or Servers()
-        return await run_cell(self.work, job, store=self.records.store, spending=self.spending, servers=servers)
+        account = self.spending.account_of(job.cell.key)
+        return await run_cell(self.work, job, store=self.records.store, spending=account, servers=servers)
 
     async def close(self) -> None:
         """End the MCP servers of an experiment that runs in code."""
@@ -76,6 +82,8 @@ class Engine:
     """The checks that ask a model: here, wherever the cells run, so that each verdict is kept and paid for once."""
     _anew: set[str] = field(default_factory=set)
     """Cells whose run was cut off and cannot go on."""
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set as a cell ends, which may leave room in the budget."""
 
     async def run(self, rows: dict[str, Row]) -> None:
         """Run the cells without a row; ``rows``: those there are. A cancellation cancels the cells under way."""
@@ -88,6 +96,7 @@ class Engine:
                 task.cancel()
 
         self.control.begin([row for key, row in rows.items() if key in done and key in own], cancel)
+        self.control.waiting = lambda: self.executor.waiting
         begun = self._begun(rows)
         jobs = self._jobs(done, begun)
         try:
@@ -111,10 +120,11 @@ class Engine:
                     yield Job(cell, name, attempt, begun.get(cell.key), cell.key in self._anew)
 
     async def _work(self, jobs: Iterator[Job]) -> None:
-        while await self.control.may_begin() and not self.spending.is_spent:
+        while await self._may_begin():
             job = next(jobs, None)
             if job is None:
                 return
+            self.spending.begin(job.cell.key, self.work.group_of(job))
             self.control.began()
             try:
                 row, run = await self.executor.run(job)
@@ -122,6 +132,8 @@ class Engine:
             except BaseException:
                 self.control.left()
                 raise
+            self.spending.end(job.cell.key)
+            self._ended.set()
             self.records.add(row, run)
             self.control.finished(row)
 
@@ -137,6 +149,15 @@ class Engine:
         bench = Bench(records.verdicts, self.spending, self.work.check_seconds, (f"experiment:{self.work.id}",))
         with hosted(Host()):
             return await with_verdicts(row, run, self.judges, bench, self.work.tasks[job.cell.task].row_for(job.cell.seed))
+
+    async def _may_begin(self) -> bool:
+        """Wait while the experiment is paused, or what cells under way can spend leaves nothing; return False at its end."""
+        while await self.control.may_begin() and not self.spending.is_spent:
+            if self.spending.has_room:
+                return True
+            self._ended.clear()
+            await self._ended.wait()
+        return False
 
     def _begun(self, rows: dict[str, Row]) -> dict[str, Resumable]:
         """Return the runs of cells without a row, by cell: those that have ended, and those that can go on.
