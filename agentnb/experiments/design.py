@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from agentnb.display.texts.labels import counted
 from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.planning.checks import Check
+from agentnb.experiments.planning.looks import Look
 from agentnb.experiments.planning.tasks import ExperimentTask
+from agentnb.experiments.statistics.alpha_spending import compare_widths
 from agentnb.experiments.statistics.minimum_effect import plan_minimum_effect_of_numbers, plan_minimum_effect_of_passes
-from agentnb.experiments.statistics.tasks import MIN_TASKS
+from agentnb.experiments.statistics.tasks import ALPHA, MIN_TASKS
 
 PASS_RATES = (0.05, 0.25, 0.5)
 """Pass rates between which minimum effects lie; a rate and its opposite have the same."""
@@ -45,6 +47,8 @@ class Design:
     """Clusters of tasks, which the test counts; as many as tasks where tasks belong to none."""
     least_effect: float | None = None
     """Minimum effect at the best pass rate, where none is known."""
+    looks: tuple[Look, ...] = ()
+    """Planned looks; the minimum effect is that of the last."""
 
     def __repr__(self) -> str:
         cost = "unknown" if self.cost is None else f"${self.cost:.4g}"
@@ -52,7 +56,13 @@ class Design:
         effect = f"Minimum detectable effect: {effect_told(self)} ({ground_told(self)})."
         unseeded = [f"Without a seed: {', '.join(self.unseeded)}; {DRAWS}"] if self.unseeded else []
         hint = [RUN_A_PILOT] if None in (self.cost, self.seconds) else []
-        return "\n".join([shape_told(self), f"Cost: {cost}. Time: {seconds}.", effect, *hint, *unseeded])
+        looks = [f"Looks: {looks_told(self)}; {price_told(self.price)}."] if self.looks else []
+        return "\n".join([shape_told(self), f"Cost: {cost}. Time: {seconds}.", effect, *looks, *hint, *unseeded])
+
+    @property
+    def price(self) -> float:
+        """How many times as wide the interval of the last look is as that of an experiment without looks."""
+        return compare_widths(self.looks[-1].level, self.clusters) if self.looks else 1.0
 
     @property
     def ground(self) -> str:
@@ -98,6 +108,17 @@ def effect_told(design: Design) -> str:
     return f"{least}{design.minimum_effect:.2g} with a power of 80 %"
 
 
+def looks_told(design: Design) -> str:
+    """Return the planned looks with their levels."""
+    levels = [f"{look.tasks:,} (p below {look.level:.2g})" for look in design.looks]
+    return f"after {', '.join(levels)} of {counted(design.looks[-1].of_tasks, 'task')}"
+
+
+def price_told(price: float) -> str:
+    """Return what planned looks cost in width."""
+    return f"the interval is {price - 1:.1%} wider than without looks"
+
+
 def size_problems(tasks: Sequence[ExperimentTask], variants: int, *, is_planned: bool = False) -> list[str]:
     """Return the problem of an experiment with too few tasks for the comparison that it is made for.
 
@@ -128,20 +149,22 @@ def design_of(
     unseeded: tuple[str, ...],
     pilot: Pilot | None,
     pass_rate: float | None = None,
+    looks: tuple[Look, ...] = (),
 ) -> Design:
     """Return the design; what only a pilot can tell is None without one."""
     sizes, runs = _sizes(tasks), repeats * max(1, len(models))
     is_binary = primary is not None and primary.is_binary
+    alpha = looks[-1].level if looks else ALPHA
     effects: list[float | None]
     if pass_rate is not None:
-        assumption, effects = "pass_rate", [plan_minimum_effect_of_passes(sizes, runs, pass_rate)]
+        assumption, effects = "pass_rate", [plan_minimum_effect_of_passes(sizes, runs, pass_rate, alpha=alpha)]
     elif pilot is not None and pilot.pass_rate is not None:
         clustering = min(max(pilot.clustering or 0.0, 0.0), 0.99)
-        assumption, effects = "pilot", [plan_minimum_effect_of_passes(sizes, runs, pilot.pass_rate, clustering)]
+        assumption, effects = "pilot", [plan_minimum_effect_of_passes(sizes, runs, pilot.pass_rate, clustering, alpha)]
     elif pilot is not None and (deviation := pilot.deviation(runs)) is not None:
-        assumption, effects = "pilot_spread", [plan_minimum_effect_of_numbers(sizes, deviation)]
+        assumption, effects = "pilot_spread", [plan_minimum_effect_of_numbers(sizes, deviation, alpha)]
     elif is_binary:
-        assumption, effects = "any_rate", [plan_minimum_effect_of_passes(sizes, runs, rate) for rate in PASS_RATES]
+        assumption, effects = "any_rate", [plan_minimum_effect_of_passes(sizes, runs, rate, alpha=alpha) for rate in PASS_RATES]
     else:
         assumption, effects = "unknown", [None]
     known = [effect for effect in effects if effect is not None]
@@ -159,6 +182,7 @@ def design_of(
         unseeded=unseeded,
         clusters=len(sizes),
         least_effect=min(known) if len(known) > 1 else None,
+        looks=looks,
     )
 
 

@@ -20,10 +20,11 @@ from agentnb.experiments.pilot import Pilot, pilot_of
 from agentnb.experiments.planning.cells import Schedule, Seeds
 from agentnb.experiments.planning.checks import Check, read_checks
 from agentnb.experiments.planning.content import content_hash, source_of
+from agentnb.experiments.planning.looks import Look, look_problems, looks_of, read_looks, stages_of
 from agentnb.experiments.planning.problems import are_free, check_models, example_problems, plan_problems, settings_problems
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
 from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, read_variants, unseeded_models
-from agentnb.experiments.results.folder import FOLDER, PLANNED, ExperimentFolder, Memory, Plan, Records, with_note
+from agentnb.experiments.results.folder import FOLDER, LOOK, PLANNED, ExperimentFolder, Memory, Plan, Records, with_note
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import NOT_RUN, Row
 from agentnb.experiments.running.cell_runs import Work
@@ -62,7 +63,9 @@ class Experiment:
     ``executor``: ``kernel``, ``processes``, an executor of `concurrent.futures` or what has its `submit`, or a Dask client, and
     ``places`` runs at a time. ``budget``: US dollars for all runs: at it, no run begins. ``approve``: decides about calls that
     need permission, ``never`` by default. ``aa``: allow variants of equal content, to see what chance alone does.
-    ``check_seconds``: the time of each check of a run; after it, its value is unknown.
+    ``check_seconds``: the time of each check of a run; after it, its value is unknown. ``looks``: how many looks are planned,
+    or after which shares of the tasks, such as ``[0.5, 1.0]``: `run` ends at each, and goes on when it is run again; intervals
+    of all looks together are valid, so that a difference that one of them shows allows to stop there.
 
     Nothing is checked or run before `design`, `pilot` or `run`, which raise `ExperimentProblems` with all that is wrong.
     """
@@ -83,6 +86,7 @@ class Experiment:
     approve: Approve | str = "never"
     aa: bool = False
     check_seconds: float = 60.0
+    looks: int | Sequence[float] | None = None
     _original: Experiment | None = field(default=None, repr=False, compare=False)
     """The experiment that this one extends."""
     _more: tuple[tuple[tuple[ExperimentTask, ...], int], ...] = field(default=(), repr=False, compare=False)
@@ -104,6 +108,7 @@ class Experiment:
             problems += example_problems(self._read.checks, self._read.tasks, self.check_seconds)
             problems += check_models(self._read.variants, self._models, self.budget)
             problems += size_problems(self._read.tasks, len(self._variant_names))
+            problems += look_problems((self._original or self)._read.tasks, self._read.looks, self.seed)
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:
             problems.append(
                 f"The experiment has changed since {self._records!r} was begun: {_difference(self._plan.frozen, self._frozen)}."
@@ -136,6 +141,7 @@ class Experiment:
             unseeded=self._unseeded,
             pilot=self._pilot(),
             pass_rate=pass_rate,
+            looks=tuple([look for look, _ in self._steps if look is not None]),
         )
 
     async def pilot(self, n: int = 5, *, watch: ProgressWatcher | None = None, show: bool = True) -> Pilot:
@@ -153,7 +159,7 @@ class Experiment:
     # Running
 
     async def run(self, *, watch: ProgressWatcher | None = None, show: bool = True) -> Results:
-        """Run all cells that have no row yet, on the running event loop, and return the results.
+        """Run all cells that have no row yet, up to the next planned look, on the running event loop; return the results.
 
         Interrupted, killed or stopped, it goes on when it is run again. ``watch`` is called with the `Progress` after each
         cell; without ``show``, nothing shows it. Raises `ExperimentProblems` before anything runs.
@@ -210,7 +216,8 @@ class Experiment:
         rows, plan = [*self._own_rows().values()], self._plan
         if plan is None:
             raise SettingsError("The experiment has not begun", "Run it: await exp.run(), or exp.run_sync()")
-        total = sum(map(len, self._schedules))
+        look = self._look_at(rows)
+        total = sum(map(len, self._schedules)) if look is None else len(rows)
         missing = total - len(rows)
         looks = [len(rows)] if peek else []
         if (looked_at := self._records.looked_at()) is not None:  # by tables or plots of the folder
@@ -219,6 +226,9 @@ class Experiment:
             if all(note.text != text for note in plan.notes):
                 plan = with_note(plan, "looked", text)
                 self._records.keep_plan(plan)
+        if look is not None and all(note.text != str(look) for note in plan.notes):
+            plan = with_note(plan, LOOK, str(look))
+            self._records.keep_plan(plan)
         return Results(
             rows,
             plan,
@@ -229,7 +239,13 @@ class Experiment:
             unseeded=self._unseeded,
             records=self._records,
             not_run=self._not_run() if missing else (),
+            look=look,
         )
+
+    def _look_at(self, rows: Sequence[Row]) -> Look | None:
+        """Return the planned look that these are the rows of; None between two, and without looks."""
+        keys = {row.key for row in rows}
+        return next((look for look, schedules in self._steps if look and keys == _keys_of(schedules)), None)
 
     def _not_run(self) -> tuple[Row, ...]:
         """Return the cells that have no row yet, as rows that name the cell."""
@@ -269,7 +285,8 @@ class Experiment:
         checks, primary = read_checks(base.checks, base.primary, problems)
         problems += settings_problems({name: getattr(self, name) for name in SETTINGS})
         problems += plan_problems(tasks, variants, aa=self.aa)
-        return _Parts(tasks, variants, checks, primary, tuple(dict.fromkeys(problems)))
+        looks = read_looks(self.looks, problems)
+        return _Parts(tasks, variants, checks, primary, looks, tuple(dict.fromkeys(problems)))
 
     @cached_property
     def _models(self) -> tuple[str | Model, ...]:
@@ -292,10 +309,10 @@ class Experiment:
 
     @cached_property
     def _schedules(self) -> tuple[Schedule, ...]:
-        """The schedule of the experiment, and those of its extensions, over the tasks of the last."""
+        """The schedules of the experiment up to each planned look, and those of its extensions, over the tasks of the last."""
         repeats = (self._original or self).repeats
-        count = len(self._read.tasks) - sum(len(more) for more, _ in self._more)
-        schedules = [self._schedule(range(count), repeats)]
+        count = sum(map(len, self._stages))
+        schedules = [self._schedule(places, repeats, stage=stage) for stage, places in enumerate(self._stages)]
         for more, extra in self._more:
             if more:
                 schedules.append(self._schedule(range(count, count + len(more)), repeats))
@@ -305,11 +322,30 @@ class Experiment:
                 repeats += extra
         return tuple(schedules)
 
-    def _schedule(self, places: Sequence[int], repeats: int, *, first_repeat: int = 0, is_pilot: bool = False) -> Schedule:
+    @cached_property
+    def _stages(self) -> list[list[int]]:
+        """The places of the tasks that each planned look adds; without looks, of all tasks but those of extensions."""
+        read = (self._original or self)._read
+        return stages_of(read.tasks, read.looks, self.seed)
+
+    @cached_property
+    def _steps(self) -> list[tuple[Look | None, tuple[Schedule, ...]]]:
+        """The planned looks with the schedules up to each, those of extensions up to the last; without looks, all schedules."""
+        looks = looks_of(self._stages) if self._read.looks else (None,)
+        return [(look, self._schedules[: look.number] if look and not look.is_last else self._schedules) for look in looks]
+
+    @property
+    def _due(self) -> tuple[Schedule, ...]:
+        """The schedules up to the first planned look that is not reached."""
+        if not self._read.looks:
+            return self._schedules
+        plan, rows = self._plan, self._records.rows()
+        done = rows.keys() - (_retried(plan, rows) if plan else {})
+        return next((schedules for _, schedules in self._steps if not _keys_of(schedules) <= done), self._schedules)
+
+    def _schedule(self, places: Sequence[int], repeats: int, **which: Any) -> Schedule:
         read = self._read
-        return Schedule(
-            read.tasks, places, read.variants, self._model_names, repeats, self.seed, self.seeds, is_pilot, first_repeat
-        )
+        return Schedule(read.tasks, places, read.variants, self._model_names, repeats, self.seed, self.seeds, **which)
 
     def _pilot_schedule(self, n: int) -> Schedule:
         if type(n) is not int or n < 1:
@@ -335,6 +371,7 @@ class Experiment:
             "seed": base.seed,
             "seeds": base.seeds,
             "approve": base.approve if isinstance(base.approve, str) else source_of(base.approve),
+            **({"looks": [len(places) for places in self._stages]} if base._read.looks else {}),
         }
 
     @cached_property
@@ -369,20 +406,20 @@ class Experiment:
     def _own_rows(self) -> dict[str, Row]:
         """Return the rows of its cells: its folder may hold more, of an extension."""
         rows = self._records.rows()
-        own = {cell.key for schedule in self._schedules for cell in schedule} if rows else set()
+        own = _keys_of(self._schedules) if rows else set()
         return {key: row for key, row in rows.items() if key in own}
 
     # Running
 
     def _control(self) -> Control:
-        cells = sum(map(len, self._schedules))
+        cells = sum(map(len, self._due))
         return Control(self.id, cells, expected_cost(cells, self._pilot(), is_free=self._is_free), self.budget)
 
     async def _run(self, control: Control) -> Results:
         records = self._records
         with records.locked():
             records.cover(True)
-            await self._run_cells(self._schedules, records, control, self._begin())
+            await self._run_cells(self._due, records, control, self._begin())
             if (plan := self._plan) is None:
                 raise StoreError(f"The folder of the experiment is gone: {records!r}", "Its rows are lost; run it again")
             end = control.progress
@@ -445,7 +482,13 @@ class _Parts:
     variants: tuple[Variant, ...]
     checks: tuple[Check, ...]
     primary: str
+    looks: tuple[float, ...]
+    """Shares of the tasks after which looks are planned."""
     problems: tuple[str, ...]
+
+
+def _keys_of(schedules: Iterable[Schedule]) -> set[str]:
+    return {cell.key for schedule in schedules for cell in schedule}
 
 
 def _retried(plan: Plan, rows: Mapping[str, Row]) -> dict[str, int]:

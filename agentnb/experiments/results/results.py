@@ -12,7 +12,8 @@ from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError, near
 from agentnb.experiments.planning.checks import answered
 from agentnb.experiments.planning.columns import COLUMNS
-from agentnb.experiments.results.folder import PLANNED, Plan, Records
+from agentnb.experiments.planning.looks import Look
+from agentnb.experiments.results.folder import LOOK, PLANNED, Plan, Records
 from agentnb.experiments.results.record_notes import notes_of_rows
 from agentnb.experiments.results.rows import LOST, Row
 
@@ -40,6 +41,8 @@ class Results:
     records: Records | None = field(default=None, repr=False)
     not_run: Sequence[Row] = field(default=(), repr=False)
     """The cells without a row, as rows that name the cell."""
+    look: Look | None = None
+    """The planned look that these are the results of; None without planned looks, and between two."""
     _made: Sequence[Row] = field(init=False, repr=False, compare=False)
     """The rows as they were made."""
 
@@ -123,7 +126,8 @@ class Results:
         first = next((f" ({name}: {error})" for row in self.rows for name, error in row.check_errors.items()), "")
         redone = {kind: sum(row.redone == kind for row in self._made) for kind in ("recovered", "again")}
         return (
-            *[note.text for note in self.plan.notes if note.kind != PLANNED],
+            *[note.text for note in self.plan.notes if note.kind not in (PLANNED, LOOK)],
+            *([self._about_look] if self.look else []),
             *([f"{counted(self.missing, 'run')} missing"] if self.missing else []),
             *([f"a check raised for {counted(raised, 'run')}: unknown values{first}"] if raised else []),
             *notes_of_rows(self._made, () if self.is_covered else self.variants),
@@ -131,6 +135,14 @@ class Results:
             *([f"no seed: {', '.join(self.unseeded)}"] if self.unseeded else []),
             *([self._about_answers] if self.primary == answered.__name__ else []),
         )
+
+    @property
+    def _about_look(self) -> str:
+        """The note on the planned look that these results are of."""
+        assert self.look is not None, "asked only at one"
+        rest = self.look.of_tasks - self.look.tasks
+        left = "" if self.look.is_last else f"; {counted(rest, 'task')} not run, which may be left so if a difference is shown"
+        return f"{self.look} as planned: p below {self.look.level:.2g} shows a difference{left}"
 
     @property
     def _about_answers(self) -> str:
