@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -24,6 +25,9 @@ from agentnb.experiments.planning.looks import Look, look_problems, looks_of, re
 from agentnb.experiments.planning.problems import are_free, check_models, example_problems, plan_problems, settings_problems
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
 from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, read_variants, unseeded_models
+from agentnb.experiments.report.setup import Setup
+from agentnb.experiments.report.versions import versions_here
+from agentnb.experiments.report.write import write_report
 from agentnb.experiments.results.folder import FOLDER, LOOK, PLANNED, ExperimentFolder, Memory, Plan, Records, with_note
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import NOT_RUN, Row
@@ -91,6 +95,8 @@ class Experiment:
     """The experiment that this one extends."""
     _more: tuple[tuple[tuple[ExperimentTask, ...], int], ...] = field(default=(), repr=False, compare=False)
     """Extensions of the original: more tasks, and more repeats."""
+    _source: str = field(default="", repr=False, compare=False)
+    """The YAML that it was read from."""
 
     def __post_init__(self) -> None:
         for name in ("tasks", "variants", "models", "checks"):
@@ -240,7 +246,15 @@ class Experiment:
             records=self._records,
             not_run=self._not_run() if missing else (),
             look=look,
+            writer=self._write_report,
         )
+
+    def _write_report(self, results: Results, path: str | Path, primary: Any) -> Path:
+        read, base = self._read, self._original or self
+        planned = Counter(read.variants[cell.variant].name for schedule in self._schedules for cell in schedule)
+        settings = {one.name: getattr(base, one.name) for one in fields(base) if not one.name.startswith("_")}
+        setup = Setup(read.tasks, read.variants, read.checks, planned, settings, base._source)
+        return write_report(results, setup, path, primary)
 
     def _look_at(self, rows: Sequence[Row]) -> Look | None:
         """Return the planned look that these are the rows of; None between two, and without looks."""
@@ -434,7 +448,7 @@ class Experiment:
         """Freeze the plan with the first run, and note extensions since."""
         plan, is_new = self._plan, self._plan is None
         if plan is None:
-            plan = Plan(self.id, self._frozen_hash, self._frozen, datetime.now(UTC))
+            plan = Plan(self.id, self._frozen_hash, self._frozen, datetime.now(UTC), versions=versions_here())
             self._records.keep_plan(plan)
         for place, (more, extra) in enumerate(self._more):
             of_extension = content_hash(place, [(one.id, one.content) for one in more], extra)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from agentnb.core.key_shapes import mask_keys
+
+T = TypeVar("T")
 
 
 class Heading(NamedTuple):
@@ -69,6 +73,15 @@ class File(NamedTuple):
 
 
 Block: TypeAlias = Heading | Paragraph | Bullets | Facts | Grid | Picture | Code | File
+
+
+def mask_document(part: T) -> T:
+    """Return the document, or a part of it, with keys and texts that look like keys masked."""
+    if isinstance(part, str):
+        return mask_keys(part)  # type: ignore[return-value]  # a text
+    if isinstance(part, tuple) and hasattr(part, "_fields"):
+        return type(part)(*map(mask_document, part))
+    return [*map(mask_document, part)] if isinstance(part, list | tuple) else part  # type: ignore[return-value]  # likewise
 
 
 class Document(NamedTuple):

@@ -9,10 +9,10 @@ from urllib.parse import quote
 from agentnb.display.texts.labels import clean
 from agentnb.experiments.report.document import Block, Bullets, Code, Document, Facts, File, Grid, Heading, Paragraph, Picture
 
-_MARKUP = re.compile(r"[\\`*_{}\[\]<>#|~$&!@^=]|:(?=//)|(?<=www)\.", re.IGNORECASE)
-"""Characters that may begin or end markup, math and links, also those that GitHub makes of bare addresses."""
-_BEGINNING = re.compile(r"(\d{1,9}(?=[.)])|(?=[-+]))")
-"""What makes a line an item of a list, or an underline."""
+_MARKUP = re.compile(r"[\\`*\[\]<|~$@]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.", re.IGNORECASE)
+"""Characters that may begin or end markup, formulas and links, also those that readers make of bare addresses."""
+_BEGINNING = re.compile(r"(?=[#>=])|(?=[-+](?:[-+\s]|$))|\d{1,9}(?=[.)](?:\s|$))")
+"""What makes a line a heading, a quotation, an item of a list, or a rule, if a backslash does not follow."""
 
 
 def report_markdown(document: Document, folder: str) -> str:
@@ -23,14 +23,9 @@ def report_markdown(document: Document, folder: str) -> str:
 
 def escape(text: str) -> str:
     """Return any text on one line of Markdown, each character as itself."""
-    line = " ".join(clean(text).split())
-    return _BEGINNING.sub(lambda found: f"{found.group()}\\", _MARKUP.sub(r"\\\g<0>", line), count=1) if _begins(line) else (
-        _MARKUP.sub(r"\\\g<0>", line)
-    )
-
-
-def _begins(line: str) -> bool:
-    return _BEGINNING.match(line) is not None
+    line = _MARKUP.sub(r"\\\g<0>", " ".join(clean(text).split()))
+    beginning = _BEGINNING.match(line)
+    return line if beginning is None else f"{line[: beginning.end()]}\\{line[beginning.end() :]}"
 
 
 def _lines(block: Block, folder: str) -> Iterator[str]:

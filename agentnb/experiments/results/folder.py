@@ -57,6 +57,8 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     begun_at: datetime | None = None
     notes: tuple[Note, ...] = ()
     schema: int = 1
+    versions: dict[str, str] = {}
+    """Of Python and packages when it was frozen; empty in plans of earlier versions."""
 
 
 class Memory:

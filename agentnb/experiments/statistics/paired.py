@@ -42,7 +42,7 @@ def estimate_difference(
     the labels of the units. For any number of clusters, the p value is the larger of those of sign flips of whole clusters and
     of t with the cluster-robust error CR2, and the interval holds both. Flips alone are too sure of skewed differences, and t
     alone of few or discrete ones. Where all differences are equal no interval can be estimated, and p is that of sign flips.
-    Too few are those of which no p value can be below ``1 - confidence``.
+    Too few are those of which no p value can be as small as ``1 - confidence``.
     """
     differences = compute_differences(a, b, tasks, clusters)
     if isinstance(differences, TooFewTasks):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import ceil, floor, inf, log2
+from math import ceil, inf, log2
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agentnb.experiments.statistics.tasks import EQUAL_SHARE
@@ -37,8 +37,8 @@ CODE_SEED = 20_350
 
 
 def required_clusters(level: float) -> int | None:
-    """Return the fewest differences whose p value can be below the level; None if no number of them has one."""
-    flips = floor(log2(1 / level) + 1e-9) + 1
+    """Return the fewest differences whose p value can be as small as the level; None if that of no number of them can."""
+    flips = ceil(log2(1 / level) - 1e-9)
     return flips + 1 if flips <= CODE_BITS else None
 
 

@@ -128,6 +128,13 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
         yield from _loops(comparison)
 
 
+def sensitivity(comparison: Comparison) -> Iterator[Fact]:
+    """Yield the numbers that say what the difference would be with other values, or without some runs."""
+    if isinstance(comparison.analysis, Difference) and not comparison.is_identical:
+        yield from _extremes(comparison)
+        yield from _completed(comparison)
+
+
 def flips_of(comparison: Comparison, most: int) -> list[Flip]:
     """Return the first pairs of runs with different values."""
     shown = comparison.flips.head(most)
