@@ -42,8 +42,8 @@ def methods_of(results: Results, setup: Setup) -> Iterator[Block]:
     yield Grid(*_models(results), numbers=range(2, 6))
     yield Paragraph(
         "Models are named as the experiment named them, and as their providers named them in the replies that the logs keep."
-        " Costs are in US dollars, as the logs recorded them with each reply: by the prices of genai-prices in the version below, or"
-        " by price= in the name of the model."
+        " Costs are in US dollars, as the logs recorded them with each reply: by the prices of genai-prices, whose version is"
+        " below, or by price= in the name of the model."
     )
     yield Heading("Record", is_inner=True)
     yield Facts([*_record(results, setup)])

@@ -16,7 +16,14 @@ from agentnb.guidance.sets import BUILT_IN, GuidanceSet
 from agentnb.models.registry import is_model
 from agentnb.workflow.workflow import Workflow
 
-LEFT_OUT = {"tasks": None, "folder": None, "executor": None, "places": None}
+IMPORTS = """from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from agentnb import Agent, Experiment, GuidanceSet, within
+"""
+LEFT_OUT = ("tasks", "folder", "executor", "places")
 """Arguments that belong to the data, or to the machine that it ran on."""
 
 
@@ -30,25 +37,26 @@ class _Names(NamedTuple):
 def code_of(setup: Setup, tasks: str) -> Iterator[Block]:
     """Yield the code that makes the experiment again, and what must be defined first. ``tasks``: the path of their file."""
     names = _Names({}, {})
-    call = _call(setup.settings, tasks, names)
+    are_rows = all(task.make is None and task.run is None for task in setup.tasks)
+    rows = f"json.loads(Path({tasks!r}).read_text('utf-8'))" if are_rows else _literal(setup.settings["tasks"], names)
+    call = _call(rows, setup.settings, names)
     given = "\n\n".join(names.defined.values())
     if setup.source:
         yield Paragraph(
             f"The cell that declared it; the names in it are variables of the notebook, and its tasks are in {tasks}:"
         )
-        yield Code(f"%%experiment\n{setup.source}\n", "yaml")
+        yield Code(f"%%experiment\n{setup.source}", "yaml")
         if given:
             yield Paragraph("Definitions that it refers to:")
-            yield Code(f"{given}\n", "python")
+            yield Code(given, "python")
         return
-    head = "from __future__ import annotations\n\nimport json\nfrom pathlib import Path\n\nfrom agentnb import Agent, Experiment, GuidanceSet\n"
-    yield Code("\n\n".join(filter(None, (head, given, call))) + "\n", "python")
+    yield Code("\n\n".join(filter(None, (IMPORTS, given, call))), "python")
     if names.missing:
         yield Paragraph(f"Define first, as in the notebook or module of the experiment: {', '.join(names.missing)}.")
 
 
-def _call(settings: Mapping[str, Any], tasks: str, names: _Names) -> str:
-    given = [f"    json.loads(Path({tasks!r}).read_text('utf-8')),"]
+def _call(tasks: str, settings: Mapping[str, Any], names: _Names) -> str:
+    given = [f"    {tasks},"]
     given += [
         f"    {name}={_literal(value, names)},"
         for name, value in settings.items()
