@@ -8,8 +8,7 @@ from random import Random
 
 import pytest
 from binomial_bounds import at_most
-from drawn_worlds import WORLDS, Drawn, _row, shows
-from made_results import results_from
+from drawn_worlds import WORLDS, Drawn, compared, shows
 from property_settings import size
 from small_experiments import small
 
@@ -29,7 +28,7 @@ STAGES = [range(24), range(24, 36), range(36, 48), range(48, 60)]
 def looked_at(drawn: list[Drawn], look: Look | None, tasks: int) -> Comparison:
     """The comparison of the first tasks at a planned look, or at one that was not planned."""
     done = [one for one in drawn if int(one.task[1:]) < tasks]
-    return compare(replace(results_from([_row(one) for one in done]), look=look), "a", "b")
+    return replace(compared(done), look=look)
 
 
 @pytest.mark.slow("the test of 300 experiments at four looks")
@@ -124,4 +123,4 @@ def test_design_and_comparison_say_levels_and_their_price() -> None:
     one = compare(experiment.run_sync(show=False), "matrix", "off")
     (fact,) = [each for each in facts(one) if each.name == "Planned look"]
     assert one.price is not None and f"{one.price - 1:.1%}" in fact.meaning and "0.0031" in fact.value
-    assert verdict(one) == "No difference is shown at look 1 of 2, after 12 of 24 tasks."
+    assert verdict(one) == "No difference is shown at look 1 of 2."

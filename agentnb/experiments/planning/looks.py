@@ -31,8 +31,13 @@ class Look(NamedTuple):
         """Whether it is at the end of the experiment."""
         return self.number == self.of
 
+    @property
+    def name(self) -> str:
+        """Its number, in words."""
+        return f"look {self.number} of {self.of}"
+
     def __str__(self) -> str:
-        return f"look {self.number} of {self.of}, after {self.tasks:,} of {counted(self.of_tasks, 'task')}"
+        return f"{self.name}, after {self.tasks:,} of {counted(self.of_tasks, 'task')}"
 
 
 def read_looks(given: Any, problems: list[str]) -> tuple[float, ...]:

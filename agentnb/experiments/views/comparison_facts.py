@@ -83,7 +83,7 @@ def _verdict(comparison: Comparison) -> str:
 
 
 def _at_look(comparison: Comparison) -> str:
-    return "" if comparison.look is None else f" at {comparison.look}"
+    return "" if comparison.look is None else f" at {comparison.look.name}"
 
 
 def _ground(comparison: Comparison) -> str:
