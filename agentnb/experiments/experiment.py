@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from agentnb.experiments.planning.assignment import Assignment
 from agentnb.experiments.planning.cells import Schedule, Seeds
 from agentnb.experiments.planning.checks import Check, read_checks
 from agentnb.experiments.planning.content import content_hash, source_of
+from agentnb.experiments.planning.looks import Look, look_problems, looks_of, read_looks, stages_of
 from agentnb.experiments.planning.problems import (
     are_free,
     check_models,
@@ -32,7 +34,10 @@ from agentnb.experiments.planning.problems import (
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
 from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, unseeded_models
 from agentnb.experiments.planning.verdicts import AskedCheck
-from agentnb.experiments.results.folder import FOLDER, PLANNED, ExperimentFolder, Memory, Plan, Records, with_note
+from agentnb.experiments.report.setup import Setup
+from agentnb.experiments.report.versions import versions_here
+from agentnb.experiments.report.write import write_report
+from agentnb.experiments.results.folder import FOLDER, LOOK, PLANNED, ExperimentFolder, Memory, Plan, Records, with_note
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import NOT_RUN, Row
 from agentnb.experiments.running.cell_runs import Work
@@ -73,7 +78,9 @@ class Experiment:
     ``executor``: ``kernel``, ``processes``, an executor of `concurrent.futures` or what has its `submit`, or a Dask client, and
     ``places`` runs at a time. ``budget``: US dollars for all runs: none begins that those under way may leave nothing for.
     ``approve``: decides about calls that need permission, ``never`` by default. ``aa``: allow variants of equal content, to see
-    what chance alone does. ``check_seconds``: the time of each check of a run; after it, its value is unknown.
+    what chance alone does. ``check_seconds``: the time of each check of a run; after it, its value is unknown. ``looks``: how
+    many looks are planned, or after which shares of the tasks, such as ``[0.5, 1.0]``: `run` ends at each, and goes on when it
+    is run again; intervals of all looks together are valid, so that a difference that one of them shows allows to stop there.
 
     ``assign``: ``run`` gives each run one variant. ``round`` draws anew for the guidance of each round: the variants are
     guidance sets, drawn with these ``propensities`` by name (equal ones by default), each task meets all sets in one run, and
@@ -101,10 +108,13 @@ class Experiment:
     assign: Assign = "run"
     propensities: Mapping[str, float] | None = None
     near_outcome: str | None = None
+    looks: int | Sequence[float] | None = None
     _original: Experiment | None = field(default=None, repr=False, compare=False)
     """The experiment that this one extends."""
     _more: tuple[tuple[tuple[ExperimentTask, ...], int], ...] = field(default=(), repr=False, compare=False)
     """Extensions of the original: more tasks, and more repeats."""
+    _source: str = field(default="", repr=False, compare=False)
+    """The YAML that it was read from."""
 
     def __post_init__(self) -> None:
         for name in ("tasks", "variants", "models", "checks"):
@@ -124,6 +134,7 @@ class Experiment:
             problems += check_models(self._read.variants, self._models, self.budget)
             problems += judge_problems(self._judges, self.budget)
             problems += size_problems(self._read.tasks, self._assignment.compared(self._read.variants))
+            problems += look_problems((self._original or self)._read.tasks, self._read.looks, self.seed)
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:
             problems.append(
                 f"The experiment has changed since {self._records!r} was begun: {_difference(self._plan.frozen, self._frozen)}."
@@ -157,6 +168,7 @@ class Experiment:
             pilot=self._pilot(),
             pass_rate=pass_rate,
             is_by_round=self._assignment.is_by_round,
+            looks=tuple([look for look, _ in self._steps if look is not None]),
         )
         return replace(design, budget=self.budget, set_aside=most_of(self._bounds(()), read.variants, self._models))
 
@@ -175,7 +187,7 @@ class Experiment:
     # Running
 
     async def run(self, *, watch: ProgressWatcher | None = None, show: bool = True) -> Results:
-        """Run all cells that have no row yet, on the running event loop, and return the results.
+        """Run all cells that have no row yet, up to the next planned look, on the running event loop; return the results.
 
         Interrupted, killed or stopped, it goes on when it is run again. ``watch`` is called with the `Progress` after each
         cell; without ``show``, nothing shows it. Raises `ExperimentProblems` before anything runs.
@@ -232,7 +244,8 @@ class Experiment:
         rows, plan = [*self._own_rows().values()], self._plan
         if plan is None:
             raise SettingsError("The experiment has not begun", "Run it: await exp.run(), or exp.run_sync()")
-        total = sum(map(len, self._schedules))
+        look = self._look_at(rows)
+        total = sum(map(len, self._schedules)) if look is None else len(rows)
         missing = total - len(rows)
         looks = [len(rows)] if peek else []
         if (looked_at := self._records.looked_at()) is not None:  # by tables or plots of the folder
@@ -241,6 +254,9 @@ class Experiment:
             if all(note.text != text for note in plan.notes):
                 plan = with_note(plan, "looked", text)
                 self._records.keep_plan(plan)
+        if look is not None and all(note.text != str(look) for note in plan.notes):
+            plan = with_note(plan, LOOK, str(look))
+            self._records.keep_plan(plan)
         return Results(
             rows,
             plan,
@@ -251,7 +267,21 @@ class Experiment:
             unseeded=self._unseeded,
             records=self._records,
             not_run=self._not_run() if missing else (),
+            look=look,
+            writer=self._write_report,
         )
+
+    def _write_report(self, results: Results, path: str | Path, primary: Any) -> Path:
+        read, base = self._read, self._original or self
+        planned = Counter(read.variants[cell.variant].name for schedule in self._schedules for cell in schedule)
+        settings = {one.name: getattr(base, one.name) for one in fields(base) if not one.name.startswith("_")}
+        setup = Setup(read.tasks, read.variants, read.checks, planned, settings, base._source)
+        return write_report(results, setup, path, primary)
+
+    def _look_at(self, rows: Sequence[Row]) -> Look | None:
+        """Return the planned look that these are the rows of; None between two, and without looks."""
+        keys = {row.key for row in rows}
+        return next((look for look, schedules in self._steps if look and keys == _keys_of(schedules)), None)
 
     def _not_run(self) -> tuple[Row, ...]:
         """Return the cells that have no row yet, as rows that name the cell."""
@@ -292,7 +322,8 @@ class Experiment:
         checks, primary = read_checks(base.checks, base.primary, problems)
         problems += settings_problems({name: getattr(self, name) for name in SETTINGS})
         problems += [*plan_problems(tasks, variants, aa=self.aa), *self._assignment.problems(tasks, variants)]
-        return _Parts(tasks, variants, checks, primary, tuple(dict.fromkeys(problems)))
+        looks = read_looks(self.looks, problems)
+        return _Parts(tasks, variants, checks, primary, looks, tuple(dict.fromkeys(problems)))
 
     @property
     def _assignment(self) -> Assignment:
@@ -323,10 +354,10 @@ class Experiment:
 
     @cached_property
     def _schedules(self) -> tuple[Schedule, ...]:
-        """The schedule of the experiment, and those of its extensions, over the tasks of the last."""
+        """The schedules of the experiment up to each planned look, and those of its extensions, over the tasks of the last."""
         repeats = (self._original or self).repeats
-        count = len(self._read.tasks) - sum(len(more) for more, _ in self._more)
-        schedules = [self._schedule(range(count), repeats)]
+        count = sum(map(len, self._stages))
+        schedules = [self._schedule(places, repeats, stage=stage) for stage, places in enumerate(self._stages)]
         for more, extra in self._more:
             if more:
                 schedules.append(self._schedule(range(count, count + len(more)), repeats))
@@ -336,11 +367,30 @@ class Experiment:
                 repeats += extra
         return tuple(schedules)
 
-    def _schedule(self, places: Sequence[int], repeats: int, *, first_repeat: int = 0, is_pilot: bool = False) -> Schedule:
+    @cached_property
+    def _stages(self) -> list[list[int]]:
+        """The places of the tasks that each planned look adds; without looks, of all tasks but those of extensions."""
+        read = (self._original or self)._read
+        return stages_of(read.tasks, read.looks, self.seed)
+
+    @cached_property
+    def _steps(self) -> list[tuple[Look | None, tuple[Schedule, ...]]]:
+        """The planned looks with the schedules up to each, those of extensions up to the last; without looks, all schedules."""
+        looks = looks_of(self._stages) if self._read.looks else (None,)
+        return [(look, self._schedules[: look.number] if look and not look.is_last else self._schedules) for look in looks]
+
+    @property
+    def _due(self) -> tuple[Schedule, ...]:
+        """The schedules up to the first planned look that is not reached."""
+        if not self._read.looks:
+            return self._schedules
+        plan, rows = self._plan, self._records.rows()
+        done = rows.keys() - (_retried(plan, rows) if plan else {})
+        return next((schedules for _, schedules in self._steps if not _keys_of(schedules) <= done), self._schedules)
+
+    def _schedule(self, places: Sequence[int], repeats: int, **which: Any) -> Schedule:
         read = self._read
-        return Schedule(
-            read.tasks, places, read.variants, self._model_names, repeats, self.seed, self.seeds, is_pilot, first_repeat
-        )
+        return Schedule(read.tasks, places, read.variants, self._model_names, repeats, self.seed, self.seeds, **which)
 
     def _pilot_schedule(self, n: int) -> Schedule:
         if type(n) is not int or n < 1:
@@ -367,6 +417,7 @@ class Experiment:
             "seeds": base.seeds,
             "approve": base.approve if isinstance(base.approve, str) else source_of(base.approve),
             **base._assignment.frozen,
+            **({"looks": [len(places) for places in self._stages]} if base._read.looks else {}),
         }
 
     @cached_property
@@ -401,20 +452,20 @@ class Experiment:
     def _own_rows(self) -> dict[str, Row]:
         """Return the rows of its cells: its folder may hold more, of an extension."""
         rows = self._records.rows()
-        own = {cell.key for schedule in self._schedules for cell in schedule} if rows else set()
+        own = _keys_of(self._schedules) if rows else set()
         return {key: row for key, row in rows.items() if key in own}
 
     # Running
 
     def _control(self) -> Control:
-        cells = sum(map(len, self._schedules))
+        cells = sum(map(len, self._due))
         return Control(self.id, cells, expected_cost(cells, self._pilot(), is_free=self._is_free), self.budget)
 
     async def _run(self, control: Control) -> Results:
         records = self._records
         with records.locked():
             records.cover(True)
-            await self._run_cells(self._schedules, records, control, self._begin())
+            await self._run_cells(self._due, records, control, self._begin())
             if (plan := self._plan) is None:
                 raise StoreError(f"The folder of the experiment is gone: {records!r}", "Its rows are lost; run it again")
             end = control.progress
@@ -429,7 +480,7 @@ class Experiment:
         """Freeze the plan with the first run, and note extensions since."""
         plan, is_new = self._plan, self._plan is None
         if plan is None:
-            plan = Plan(self.id, self._frozen_hash, self._frozen, datetime.now(UTC))
+            plan = Plan(self.id, self._frozen_hash, self._frozen, datetime.now(UTC), versions=versions_here())
             self._records.keep_plan(plan)
         for place, (more, extra) in enumerate(self._more):
             of_extension = content_hash(place, [(one.id, one.content) for one in more], extra)
@@ -489,7 +540,13 @@ class _Parts:
     variants: tuple[Variant, ...]
     checks: tuple[Check, ...]
     primary: str
+    looks: tuple[float, ...]
+    """Shares of the tasks after which looks are planned."""
     problems: tuple[str, ...]
+
+
+def _keys_of(schedules: Iterable[Schedule]) -> set[str]:
+    return {cell.key for schedule in schedules for cell in schedule}
 
 
 def _retried(plan: Plan, rows: Mapping[str, Row]) -> dict[str, int]:

@@ -14,6 +14,7 @@ from agentnb.detect.run import Run
 from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError
 from agentnb.experiments.planning.checks import MEASURES
+from agentnb.experiments.planning.looks import Look
 from agentnb.experiments.results.corrections import Correction, JudgeQuality, correction_of
 from agentnb.experiments.results.folder import Records
 from agentnb.experiments.results.judged_rows import UNCORRECTED
@@ -40,7 +41,7 @@ from agentnb.experiments.statistics.paired import MIN_SKEWED, Difference, estima
 from agentnb.experiments.statistics.pass_k import PassShare, estimate_all_pass
 from agentnb.experiments.statistics.ratios import Ratio, estimate_ratio
 from agentnb.experiments.statistics.survival import SurvivalComparison, compare_survival
-from agentnb.experiments.statistics.tasks import TooFewTasks
+from agentnb.experiments.statistics.tasks import ALPHA, TooFewTasks
 from agentnb.interchange.files import RunSource
 from agentnb.plots.survival import ends_of
 from agentnb.rerun.diff import RunDiff, diff
@@ -91,6 +92,21 @@ class Comparison:
     """How right the judge is that decides: the differences are corrected by it. Flips, McNemar and pass^k are as judged."""
     limits: tuple[float, float] | None = None
     """Least and greatest value that the primary can have; None if not stated."""
+    look: Look | None = None
+    """The planned look that it is made at; None without planned looks."""
+
+    @property
+    def level(self) -> float:
+        """A p value below it shows a difference: .05, or what a planned look may spend of it."""
+        return ALPHA if self.look is None else self.look.level
+
+    @property
+    def price(self) -> float | None:
+        """How many times as wide the interval is as without planned looks; None without looks, or without an interval."""
+        fixed = self._by_unit(estimate_difference, self.units)
+        if self.look is None or self.interval is None or not isinstance(fixed, Difference) or fixed.interval is None:
+            return None
+        return (self.interval[1] - self.interval[0]) / (fixed.interval[1] - fixed.interval[0])
 
     @cached_property
     def cells(self) -> tuple[list[CellValue], list[CellValue]]:
@@ -184,12 +200,12 @@ class Comparison:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95 per cent limits of the true difference; None if too few tasks are paired, or all differ alike."""
+        """95 per cent limits of the true difference, over all planned looks; None if too few are paired, or all are alike."""
         return self.analysis.interval if isinstance(self.analysis, Difference) and not self.is_identical else None
 
     @property
     def p_value(self) -> float | None:
-        """Two-sided p value of no difference: below .05 exactly if 0 lies outside the interval."""
+        """Two-sided p value of no difference: below `level` exactly if 0 lies outside the interval."""
         return self.analysis.p_value if isinstance(self.analysis, Difference) and not self.is_identical else None
 
     @property
@@ -199,10 +215,15 @@ class Comparison:
 
     @cached_property
     def mde(self) -> float | None:
-        """Minimum detectable effect: the difference that a comparison like this one shows with a power of 80 per cent."""
+        """Minimum detectable effect: the difference that a comparison like this one shows with a power of 80 per cent.
+
+        None at a planned look before the last: it is one step of a longer comparison.
+        """
+        if self.look is not None and not self.look.is_last:
+            return None
         if self._correction is not None:  # its interval is about as wide under any difference
             return None if self.interval is None else MDE_OF_WIDTH * (self.interval[1] - self.interval[0])
-        return self._by_unit(estimate_minimum_effect, self.units)
+        return self._by_unit(estimate_minimum_effect, self.units, alpha=self.level)
 
     @cached_property
     def is_identical(self) -> bool:
@@ -262,7 +283,7 @@ class Comparison:
             raise SettingsError(f"margin={margin!r} is not a difference", "Give a number above 0, such as 0.1")
         if self._correction is not None:
             raise SettingsError("Equivalence is not tested of corrected differences", "Read c.interval beside the margin")
-        return self._by_unit(assess_equivalence, self.units, margin)
+        return self._by_unit(assess_equivalence, self.units, margin, alpha=self.level)
 
     @cached_property
     def flips(self) -> pd.DataFrame:
@@ -341,17 +362,17 @@ class Comparison:
         return None if self.quality is None else correction_of(self.quality, *self.cells)
 
     def _analyse(self, units: list[Unit]) -> Found:
-        analyse = partial(self._by_unit, estimate_difference)
+        analyse = partial(self._by_unit, estimate_difference, confidence=1 - self.level)
         return analyse(units) if self._correction is None else self._correction.difference(analyse, units)
 
     def _ratio(self, cells: Iterable[list[CellValue]]) -> Ratio | TooFewTasks:
         return self._by_unit(estimate_ratio, units_of(*cells))
 
-    def _by_unit(self, estimate: Callable[..., Estimate], units: list[Unit], *more: Any) -> Estimate:
+    def _by_unit(self, estimate: Callable[..., Estimate], units: list[Unit], *more: Any, **options: float) -> Estimate:
         """Return what a function of the statistics estimates of units, which it knows by their tasks and clusters."""
         a, b, tasks = stack_units(units)
         clusters = [(task in self._clusters, self._clusters.get(task, task)) for task in tasks]
-        return estimate(a, b, *more, tasks=tasks, clusters=clusters)
+        return estimate(a, b, *more, tasks=tasks, clusters=clusters, **options)
 
     def __repr__(self) -> str:
         return "\n".join(comparison_lines(self))
@@ -416,6 +437,7 @@ def compare(
 
     def of_variants(a: str, b: str) -> Comparison:
         kept: dict[str, Any] = {"records": source.records, "experiment": source.plan.id, "not_run": source.not_run}
+        kept["look"] = source.look
         return _judged(Comparison(a, b, chosen, source.of(a), source.of(b), notes, limits=limits, **kept), quality, content)
 
     if a is not None and b is not None:
@@ -425,8 +447,10 @@ def compare(
     if a is not None or len(source.variants) < 2:
         raise SettingsError("Two variants are compared", f"Name two of them: {', '.join(source.variants)}")
     several = [of_variants(other, source.variants[0]) for other in others]
-    adjusted = adjust_holm([one.p_value for one in several])
     family = len(several)
+    if family == 1:
+        return Comparisons(several)
+    adjusted = adjust_holm([one.p_value for one in several])
     return Comparisons([replace(one, family=family, p_adjusted=value) for one, value in zip(several, adjusted, strict=True)])
 
 

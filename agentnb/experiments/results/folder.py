@@ -30,6 +30,8 @@ PLAN, LOCK, CUT = "experiment.plan", "experiment.lock", "cut"
 
 PLANNED = "planned"
 """The kind of a note about an extension before the first run."""
+LOOK = "look"
+"""The kind of a note about a planned look."""
 DAMAGED = "Put a copy of it back, or give the experiment another folder; the logs in this one can still be read"
 NO_ROOM = "Make room, or let it be written; then run again: only the missing runs are made"
 RUNS_ALREADY = "Wait for its end, or stop it; then run again"
@@ -39,7 +41,7 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that every result names: a deviation from the frozen plan, a retry, or a look before the end."""
 
     kind: str
-    """``extended``, ``retried``, ``looked``, ``budget``, or ``planned``: an extension before the first run."""
+    """``extended``, ``retried``, ``looked``, ``budget``; as planned: ``look``; ``planned``: extended before the first run."""
     text: str
     at: datetime | None = None
     keys: tuple[str, ...] = ()
@@ -56,6 +58,8 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     begun_at: datetime | None = None
     notes: tuple[Note, ...] = ()
     schema: int = 1
+    versions: dict[str, str] = {}
+    """Of Python and packages when it was frozen; empty in plans of earlier versions."""
 
 
 class Memory:
@@ -69,6 +73,7 @@ class Memory:
         self._attempts: list[Row] = []
         self._runs: dict[str, Run] = {}
         self._looked_at: datetime | None = None
+        self._is_covered = True
         self._lock = threading.Lock()
 
     def plan(self) -> Plan | None:
@@ -80,7 +85,8 @@ class Memory:
         self._plan = plan
 
     def cover(self, is_covered: bool) -> None:
-        """No-op: each look at a run is noted, and those after the end are ignored."""
+        """Have looks at the runs noted until this is called again, or no longer."""
+        self._is_covered = is_covered
 
     def looked_at(self) -> datetime | None:
         """Return when a run was first looked at, since it was asked last; None if none was."""
@@ -105,7 +111,8 @@ class Memory:
         """Return a run; raises `StoreError` if it is not kept."""
         if run_id not in self._runs:
             raise StoreError(f"Run {run_id} is not kept", "Give the experiment a folder")
-        self._looked_at = self._looked_at or datetime.now(UTC)
+        if self._is_covered:
+            self._looked_at = self._looked_at or datetime.now(UTC)
         return self._runs[run_id]
 
     @contextmanager

@@ -146,7 +146,8 @@ class Engine:
             run = load_file(records.store.path(row.run_id))
         if run is None:
             return row
-        bench = Bench(records.verdicts, self.spending, self.work.check_seconds, (f"experiment:{self.work.id}",))
+        account = self.spending.account_of(row.key)
+        bench = Bench(records.verdicts, account, self.work.check_seconds, (f"experiment:{self.work.id}",))
         with hosted(Host()):
             return await with_verdicts(row, run, self.judges, bench, self.work.tasks[job.cell.task].row_for(job.cell.seed))
 
