@@ -40,7 +40,8 @@ def opened(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> Iterator[Buffer
         raise TraceError(f"{str(path)!a} cannot be the name of a file", "Name a run log, as in .agentnb/runs") from None
     check_file(found, path, max_bytes)  # to open a device may change it
     descriptor = os.open(path, _FLAGS)
-    with BufferedReader(FileIO(descriptor), _BUFFER) as file:
+    file: BufferedReader = BufferedReader(FileIO(descriptor), _BUFFER)
+    with file:
         check_file(os.fstat(descriptor), path, max_bytes)  # another file may be there by now
         yield file
 
