@@ -291,8 +291,16 @@ def _uses_results(one: WorkflowRound, run: RunFacts) -> bool:
     """Return whether an answer has a word of what work returned in the round before that the prompt lacks, if it has any."""
     records = run.rounds[one.index - 1].records if one.index else ()
     texts = [record.result.text[:MAX_COMPARED].lower() for record in records if record.is_work and record.result is not None]
-    found = {word for text in texts for word in _WORDS.findall(text)} - {*_WORDS.findall(run.prompt.lower())}
-    return not found or not found.isdisjoint(_WORDS.findall(one.text.lower()))
+    prompt, answer = run.prompt.lower(), {*_WORDS.findall(one.text.lower())}
+    if not any(word in text for word in answer for text in texts):  # nor is it a word of one: no need to find them all
+        words = (word[0] for text in texts for word in _WORDS.finditer(text))
+        return all(word in prompt for word in words) and _words(*texts) <= _words(prompt)
+    found = _words(*texts) - _words(prompt)
+    return not found or not found.isdisjoint(answer)
+
+
+def _words(*texts: str) -> set[str]:
+    return {word for text in texts for word in _WORDS.findall(text)}
 
 
 def _changes(self: Judgements) -> tuple[bool, bool, bool]:
