@@ -42,7 +42,8 @@ class Injection(NamedTuple):
 
 def is_drawn_by_round(run: Run) -> bool:
     """Return whether a guidance set was drawn for each round of the run."""
-    return any(event.round for event in draws_of(run))
+    logged = RandomGuidance.logged(run.settings)
+    return any(event.round for event in draws_of(run)) if logged is None else logged.assign == "round"
 
 
 def injections_of(run: Run, outcome: NearOutcome) -> Iterator[Injection]:

@@ -103,6 +103,15 @@ def test_no_loop_within_rounds_looks_that_far() -> None:
             lift(runs, outcome=name)
 
 
+def test_rounds_count_whichever_set_was_drawn() -> None:
+    """Also those of runs in which no set was drawn that says anything."""
+    runs = drawn_runs(20, {"off": 0.9, "matrix": 0.1})
+    assert any({event.set for event in draws_of(run)} == {"off"} for run in runs)
+    rounds = [one for run in runs for one in run.rounds if one.reason == "workflow_mode"]
+    row = of_kind(lift(runs))
+    assert row["judged"] + row["judged_without"] == len(rounds) and row["unknown"] == 0
+
+
 def test_too_few_tasks_have_no_interval() -> None:
     table = lift(drawn_runs(5), outcome="call_worked")
     assert table["p_value"].isna().all() and table["lift_low"].isna().all() and len(table)
