@@ -447,11 +447,10 @@ def compare(
     if a is not None or len(source.variants) < 2:
         raise SettingsError("Two variants are compared", f"Name two of them: {', '.join(source.variants)}")
     several = [of_variants(other, source.variants[0]) for other in others]
-    family = len(several)
-    if family == 1:
+    if len(several) == 1:
         return Comparisons(several)
-    adjusted = adjust_holm([one.p_value for one in several])
-    return Comparisons([replace(one, family=family, p_adjusted=value) for one, value in zip(several, adjusted, strict=True)])
+    paired = zip(several, adjust_holm([one.p_value for one in several]), strict=True)
+    return Comparisons([replace(one, family=len(several), p_adjusted=value) for one, value in paired])
 
 
 def _check_given(limits: Limits, quality: Any) -> None:
