@@ -155,18 +155,7 @@ def design_of(
     sizes, runs = _sizes(tasks), repeats * max(1, len(models))
     is_binary = primary is not None and primary.is_binary
     alpha = looks[-1].level if looks else ALPHA
-    effects: list[float | None]
-    if pass_rate is not None:
-        assumption, effects = "pass_rate", [plan_minimum_effect_of_passes(sizes, runs, pass_rate, alpha=alpha)]
-    elif pilot is not None and pilot.pass_rate is not None:
-        clustering = min(max(pilot.clustering or 0.0, 0.0), 0.99)
-        assumption, effects = "pilot", [plan_minimum_effect_of_passes(sizes, runs, pilot.pass_rate, clustering, alpha)]
-    elif pilot is not None and (deviation := pilot.deviation(runs)) is not None:
-        assumption, effects = "pilot_spread", [plan_minimum_effect_of_numbers(sizes, deviation, alpha)]
-    elif is_binary:
-        assumption, effects = "any_rate", [plan_minimum_effect_of_passes(sizes, runs, rate, alpha=alpha) for rate in PASS_RATES]
-    else:
-        assumption, effects = "unknown", [None]
+    assumption, effects = _effects(sizes, runs, pilot, pass_rate, alpha, is_binary=is_binary)
     known = [effect for effect in effects if effect is not None]
     seconds = None if pilot is None or pilot.seconds is None else pilot.seconds * cells / places
     return Design(
@@ -184,6 +173,22 @@ def design_of(
         least_effect=min(known) if len(known) > 1 else None,
         looks=looks,
     )
+
+
+def _effects(
+    sizes: Sequence[int], runs: int, pilot: Pilot | None, pass_rate: float | None, alpha: float, *, is_binary: bool
+) -> tuple[str, list[float | None]]:
+    """Return the ground of the minimum effects, and these. ``runs``: those of a task in an arm."""
+    if pass_rate is not None:
+        return "pass_rate", [plan_minimum_effect_of_passes(sizes, runs, pass_rate, alpha=alpha)]
+    if pilot is not None and pilot.pass_rate is not None:
+        clustering = min(max(pilot.clustering or 0.0, 0.0), 0.99)
+        return "pilot", [plan_minimum_effect_of_passes(sizes, runs, pilot.pass_rate, clustering, alpha)]
+    if pilot is not None and (deviation := pilot.deviation(runs)) is not None:
+        return "pilot_spread", [plan_minimum_effect_of_numbers(sizes, deviation, alpha)]
+    if is_binary:
+        return "any_rate", [plan_minimum_effect_of_passes(sizes, runs, rate, alpha=alpha) for rate in PASS_RATES]
+    return "unknown", [None]
 
 
 def expected_cost(cells: int, pilot: Pilot | None, *, is_free: bool) -> float | None:

@@ -408,9 +408,9 @@ def compare(
     notes = (*source.notes, *comparison_notes(source.plan, chosen, len(source.variants), len(others)))
 
     def of_variants(a: str, b: str) -> Comparison:
-        kept: dict[str, Any] = {"records": source.records, "experiment": source.plan.id, "not_run": source.not_run}
-        kept["look"] = source.look
-        return Comparison(a, b, chosen, source.of(a), source.of(b), notes, limits=limits, **kept)
+        kept: dict[str, Any] = {"records": source.records, "not_run": source.not_run, "look": source.look}
+        arms = source.of(a), source.of(b)
+        return Comparison(a, b, chosen, *arms, notes, limits=limits, experiment=source.plan.id, **kept)
 
     if a is not None and b is not None:
         if a == b:
@@ -418,12 +418,16 @@ def compare(
         return of_variants(str(a), b)
     if a is not None or len(source.variants) < 2:
         raise SettingsError("Two variants are compared", f"Name two of them: {', '.join(source.variants)}")
-    several = [of_variants(other, source.variants[0]) for other in others]
+    return _adjusted([of_variants(other, source.variants[0]) for other in others])
+
+
+def _adjusted(several: list[Comparison]) -> Comparisons:
+    """Return the comparisons with p values adjusted by Holm; one alone has nothing to adjust for."""
     family = len(several)
     if family == 1:
         return Comparisons(several)
-    adjusted = adjust_holm([one.p_value for one in several])
-    return Comparisons([replace(one, family=family, p_adjusted=value) for one, value in zip(several, adjusted, strict=True)])
+    values = adjust_holm([one.p_value for one in several])
+    return Comparisons([replace(one, family=family, p_adjusted=value) for one, value in zip(several, values, strict=True)])
 
 
 def _of_runs(arms: RecordedArms, names: tuple[str, str], limits: Limits) -> Comparison:
