@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from agentnb.experiments.report.document import Grid
 from agentnb.experiments.results.comparison import Comparison
 
-LATER = "after this look"
+LATER = "later"
+"""Runs after the planned look that the results are of."""
 COLUMNS = ("planned", LATER, "not run", "run", "failed", "value missing", "left out", "analysed")
 
 
 def flow_of(comparison: Comparison, planned: Mapping[str, int]) -> Grid:
     """Return the runs of both variants from planned to analysed. ``planned``: the runs of each variant.
 
-    Planned runs come after this look, have not run, or ran; of these some failed (the provider, a kill or a person ended them),
-    some have no value, some have no partner with one (left out), and the others are analysed.
+    Planned runs come later (after a planned look), have not run, or ran; of these some failed (the provider, a kill or a person
+    ended them), some have no value, some have no partner with one (left out), and the others are analysed.
     """
     paired = [unit for unit in comparison.units if unit.is_paired]
     analysed = {comparison.a: sum(len(unit.a) for unit in paired), comparison.b: sum(len(unit.b) for unit in paired)}

@@ -25,7 +25,7 @@ LIMITS = (
     " other nor for planned looks.",
     "That no difference is shown does not mean that there is none: one below the minimum detectable effect is often missed.",
 )
-OF_PERSONAS = "All models are personas, programs that play a model: they are no evidence about language models."
+OF_PERSONAS = "All models are personas, which say nothing about language models."
 
 
 def report_of(results: Results, comparisons: Sequence[Comparison], setup: Setup, data: Sequence[Block], tasks: str) -> Document:

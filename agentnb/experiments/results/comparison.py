@@ -436,9 +436,10 @@ def compare(
     content = source.plan.frozen.get("checks", {}).get(chosen)
 
     def of_variants(a: str, b: str) -> Comparison:
-        kept: dict[str, Any] = {"records": source.records, "experiment": source.plan.id, "not_run": source.not_run}
-        kept["look"] = source.look
-        return _judged(Comparison(a, b, chosen, source.of(a), source.of(b), notes, limits=limits, **kept), quality, content)
+        kept: dict[str, Any] = {"records": source.records, "not_run": source.not_run, "look": source.look}
+        arms = source.of(a), source.of(b)
+        made = Comparison(a, b, chosen, *arms, notes, limits=limits, experiment=source.plan.id, **kept)
+        return _judged(made, quality, content)
 
     if a is not None and b is not None:
         if a == b:
@@ -446,11 +447,16 @@ def compare(
         return of_variants(str(a), b)
     if a is not None or len(source.variants) < 2:
         raise SettingsError("Two variants are compared", f"Name two of them: {', '.join(source.variants)}")
-    several = [of_variants(other, source.variants[0]) for other in others]
-    if len(several) == 1:
+    return _adjusted([of_variants(other, source.variants[0]) for other in others])
+
+
+def _adjusted(several: list[Comparison]) -> Comparisons:
+    """Return the comparisons with p values adjusted by Holm; one alone has nothing to adjust for."""
+    family = len(several)
+    if family == 1:
         return Comparisons(several)
-    paired = zip(several, adjust_holm([one.p_value for one in several]), strict=True)
-    return Comparisons([replace(one, family=len(several), p_adjusted=value) for one, value in paired])
+    values = adjust_holm([one.p_value for one in several])
+    return Comparisons([replace(one, family=family, p_adjusted=value) for one, value in zip(several, values, strict=True)])
 
 
 def _check_given(limits: Limits, quality: Any) -> None:

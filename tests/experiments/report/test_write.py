@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -141,12 +142,10 @@ def test_report_without_pyarrow_says_so(results: Results, tmp_path: Path, monkey
 def test_known_key_enters_no_file_of_a_report(tmp_path: Path) -> None:
     key, looks_like_one = "plant-0123456789abcdef-of-this-kernel", "sk-ant-api03-" + "Ab1" * 30
     rows = [{"id": f"t{n}", "prompt": f"Use {looks_like_one}", "note": key} for n in range(6)]
-    experiment = small(6, repeats=1)
+    variants = {"plain": "off", key: {"prompt": f"{looks_like_one} {{{{ prompt }}}}"}, looks_like_one: "matrix"}
     settings.keep_key("PLANT_KEY", key)
     try:
-        from dataclasses import replace
-
-        results = replace(experiment, tasks=rows, primary="answered").run_sync(show=False)
+        results = replace(small(6, variants, primary="answered"), tasks=rows).run_sync(show=False)
         for name in ("paper.html", "paper.md"):
             results.report(tmp_path / name)
     finally:
