@@ -23,6 +23,7 @@ _FAILURE = re.compile(
     re.IGNORECASE,
 )
 """English words for a failure."""
+_NO_TODOS: frozenset[int] = frozenset()
 _QUOTED = re.compile(r"\w{4,}")
 
 
@@ -46,7 +47,7 @@ class ToolFailures:
     """The calls that failed in the last round."""
     errors: tuple[str, ...] = ()
     """The beginnings of what these calls returned."""
-    unfinished: frozenset[int] = frozenset()
+    unfinished: frozenset[int] = _NO_TODOS
     """Ids of the todos in progress when the last round ended, if all work of that round failed."""
 
     def looping(self, rounds: int = LOOP_FROM) -> tuple[str, ...]:
@@ -59,7 +60,7 @@ class ToolFailures:
         for record in one.records:  # a plain loop: this runs in every round
             if record.result is not None and record.result.is_error and is_failure(record):
                 failed.append(record)  # noqa: PERF401
-        self.unfinished = frozenset()
+        self.unfinished = _NO_TODOS
         if failed and not any(record.success and record.is_work for record in one.records):
             self.unfinished = frozenset([todo.id for todo in todos if todo.status == "in-progress"])
         if not failed and not self.tools and not self.in_a_row:

@@ -23,6 +23,10 @@ SPENDING = ("pay", "left", "exhausted", "has_limit")
 """The methods of a budget."""
 
 
+def note_nothing() -> None:
+    """Take what is paid inside when no run is going on."""
+
+
 class SpentLimit(Protocol):
     """A limit on spending that is reached, in US dollars."""
 
@@ -89,7 +93,7 @@ class Budget:
         """The run is not awaited: it continues after its parent run has ended."""
         self.closed = False
         """The run has ended; nobody awaits its nested runs."""
-        self.on_paid_inside: Callable[[], None] = lambda: None
+        self.on_paid_inside: Callable[[], None] = note_nothing
         """Called, from any thread, when a nested run has used tokens or dollars."""
         self._own = NestedUsage(spent, usage)
         self._inside: dict[str, NestedUsage] = {}

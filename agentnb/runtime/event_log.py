@@ -65,7 +65,7 @@ class EventLog:
         self._keep_before: Callable[[FileBefore], None] | None = None
         self._closed = False
         self._untold: AnyEvent | None = None
-        self._watchers = list(watchers)
+        self._watchers = tuple(watchers)
         self._stream = StreamRedactor()
         self._streaming: type[ReplyDelta] | None = None
         """The kind of the deltas that are streaming, if keys are being searched for in them."""
@@ -79,7 +79,7 @@ class EventLog:
 
     def watch(self, watcher: Watcher) -> None:
         """Send events and deltas to this watcher too, from now on."""
-        self._watchers.append(watcher)
+        self._watchers = (*self._watchers, watcher)
 
     def child(self, run_id: str, *, watchers: Iterable[Watcher] = ()) -> EventLog:
         """Return the log of a new nested run, kept in the same store."""
@@ -218,8 +218,7 @@ class EventLog:
             except KeyboardInterrupt:  # of the person
                 raise
             except BaseException:  # also SystemExit, which would end the run without an end in its log
-                # A new list: the loop is iterating over the old one.
-                self._watchers = [other for other in self._watchers if other is not watcher]
+                self._watchers = tuple([other for other in self._watchers if other is not watcher])
                 logging.getLogger("agentnb").exception("A watcher of run %s failed and was dropped", self.run.id)
 
     def close(self) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
@@ -29,12 +29,13 @@ from agentnb.core.run.call_window import CallWindow
 from agentnb.core.run.counters import Counters
 from agentnb.core.run.output import Output, answer_of, logged_schema, read_output
 from agentnb.core.run.rounds import WorkflowRound
-from agentnb.core.run.step_outputs import StepOutputs, as_text
+from agentnb.core.run.step_outputs import NO_OUTPUTS, as_text
 from agentnb.core.run.work_records import PlanRecord, StepCall, StepRecord, progress_of
 from agentnb.core.todos import Todo
 from agentnb.core.usage import NOTHING_USED, NestedTotals, NestedUsage, Usage
 from agentnb.core.view import View
 
+_NOTHING_DONE: frozenset[tuple[int, str]] = frozenset()
 _NOT_STARTED = e.RunStarted(seq=0, at=None, run_id="", schema=e.SCHEMA, prompt=Message("user", ()), agent="", model="")
 
 
@@ -55,6 +56,8 @@ class _Views:
 
 class RunFacts:
     """One run, up to its latest event, as far as it is a matter of fact."""
+
+    # What few runs have begins as an empty tuple: the garbage collector looks at each list and set of all runs that are open.
 
     __slots__ = (
         *("_opening", "_prompt", "_tools", "_roles", "_settings", "_guidance", "_given_guidance", "_inherited", "_output_type"),
@@ -104,14 +107,14 @@ class RunFacts:
         self._text = ""
         self._todos: tuple[Todo, ...] = ()
         self._carried_todos: tuple[Todo, ...] = ()
-        self._todos_done: set[tuple[int, str]] = set()
+        self._todos_done: frozenset[tuple[int, str]] = _NOTHING_DONE
         self._todos_unseen = False
 
     def _start_course(self) -> None:
         self._recovered = False  # whether another process has resumed the run and has not begun a round yet
         self._counters = Counters()
         self._calls = CallWindow()
-        self._loops: list[e.LoopDetected] = []
+        self._loops: Sequence[e.LoopDetected] = ()
         self._usage: Usage | None = None  # of its own model calls
         self._nested = NestedTotals()
         self._status: e.Status = "running"
@@ -121,7 +124,7 @@ class RunFacts:
         self._questions: list[AskedQuestion] = []
         self._grants: dict[str, w.GrantGiven] = {}
         """The grants in force, by id."""
-        self._warned: list[e.Warned] = []
+        self._warned: Sequence[e.Warned] = ()
         self._stop_reason: str | None = None
         self._error: e.RunError | None = None
         self._failed_at = ""
@@ -132,7 +135,7 @@ class RunFacts:
 
     def _start_work(self) -> None:
         self._steps: dict[str, StepRecord] = {}
-        self._outputs = StepOutputs()
+        self._outputs = NO_OUTPUTS
         self._result: w.ResultGiven | None = None
         """The result of a workflow that names one; None until then, and for all others."""
         self._step_calls: list[StepCall] = []
@@ -141,10 +144,10 @@ class RunFacts:
         self._back_edges: dict[str, int] = {}
         self._variables: dict[str, Any] = {}
         self._plans: dict[str, PlanRecord] = {}
-        self._model_calls: list[w.ModelCalled] = []
-        self._findings: list[w.FindingMade] = []
+        self._model_calls: Sequence[w.ModelCalled] = ()
+        self._findings: Sequence[w.FindingMade] = ()
         self._drawn: w.GuidanceDrawn | None = None
-        self._assessments: list[Assessment] = []
+        self._assessments: tuple[Assessment, ...] = ()
         self._labels: tuple[Assessment, ...] = ()
         """Those by hand, which are kept beside the log; two runs are equal whatever they are."""
         self._threshold: float | None = None

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
 from datetime import UTC
+from functools import cached_property
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
@@ -20,7 +21,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ServerFailed, StoreError
 from agentnb.policies.limits import OnLimit
 from agentnb.policies.verdict import Stop
-from agentnb.runtime.budget import current_budget, nested_levels
+from agentnb.runtime.budget import current_budget, nested_levels, note_nothing
 from agentnb.runtime.calls.dispatch import PATIENCE
 from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.event_log import now
@@ -66,6 +67,7 @@ class Lifecycle:
         self.inbox = context.inbox
         self._on_limit = on_limit
         self._orchestrator: Orchestrator | None = None
+        self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
         """Works on the run; a task of its own, so that its caller can leave behind what ignores a cancellation."""
         self._caller: asyncio.Task[Any] | None = None
@@ -73,7 +75,6 @@ class Lifecycle:
         """Cancellations of the caller's task before the run began."""
         self._time_up: Stop | None = None
         """Verdict when the time is up, until it is handled."""
-        self._woken = asyncio.Event()
         self._abandoning: asyncio.TimerHandle | None = None
         self._waits_for_nested = True
         """Whether an abandonment waits once more, for the nested runs that are being abandoned too."""
@@ -101,6 +102,7 @@ class Lifecycle:
         the person's stop.
         """
         loop, self._caller = asyncio.get_running_loop(), asyncio.current_task()
+        self._loop = loop
         self._cancelled_before = 0 if self._caller is None else self._caller.cancelling()
         self._task = loop.create_task(self._run_to_end(orchestrator, first))
         cancelled: asyncio.CancelledError | None = None
@@ -153,7 +155,8 @@ class Lifecycle:
     async def _run_in_context(self, orchestrator: Orchestrator, first: e.AnyEvent) -> None:
         """Run to completion; code that the run calls sees its budget and inbox."""
         self._orchestrator, self._started = orchestrator, perf_counter()
-        self._listen()
+        self.inbox.on_put(self._wake)
+        self.budget.on_paid_inside = self._note_paid_inside
         for event in self.log.run.events:
             self.log.tell(event)  # a watcher sees a recovered run, or a fork, from its beginning
         current_budget.set(self.budget)  # in the context of its own task, which ends with it
@@ -302,35 +305,36 @@ class Lifecycle:
 
     # The person, the time and the money
 
-    def _listen(self) -> None:
-        loop = asyncio.get_running_loop()
+    @cached_property
+    def _woken(self) -> asyncio.Event:
+        """Set by each command; nearly no run gets any."""
+        return asyncio.Event()
 
-        def heed(command: Command) -> None:
-            if command.answer is not None:
-                self.context.elicitation.take(command.answer)
-            elif command.name == "withdraw" and not self._over:
-                self.context.elicitation.grants.update()
-            elif command.name == "stop" and not self._over:
-                self._is_interrupted = command.text == INTERRUPTED
-                self._cancel()
-            elif command.name == "suspend" and self._orchestrator is not None:
-                self._orchestrator.suspend(command.text)
-            self._woken.set()
+    def _wake(self, command: Command) -> None:
+        """Take a command, from any thread."""
+        if command.name == "withdraw":
+            self.context.elicitation.grants.withdraw(command.text)
+        if not self._over:
+            self._loop.call_soon_threadsafe(self._heed, command)
 
-        def wake(command: Command) -> None:
-            if command.name == "withdraw":
-                self.context.elicitation.grants.withdraw(command.text)
-            if not self._over:
-                loop.call_soon_threadsafe(heed, command)
+    def _heed(self, command: Command) -> None:
+        if command.answer is not None:
+            self.context.elicitation.take(command.answer)
+        elif command.name == "withdraw" and not self._over:
+            self.context.elicitation.grants.update()
+        elif command.name == "stop" and not self._over:
+            self._is_interrupted = command.text == INTERRUPTED
+            self._cancel()
+        elif command.name == "suspend" and self._orchestrator is not None:
+            self._orchestrator.suspend(command.text)
+        self._woken.set()
 
-        def paid_inside() -> None:
-            if not self._over and running_loop() is loop:
-                self._log_nested_usage_now()
-            elif not self._over:
-                loop.call_soon_threadsafe(self._log_nested_usage_now)
-
-        self.inbox.on_put(wake)
-        self.budget.on_paid_inside = paid_inside
+    def _note_paid_inside(self) -> None:
+        """Log what nested runs have used, from any thread."""
+        if not self._over and running_loop() is self._loop:
+            self._log_nested_usage_now()
+        elif not self._over:
+            self._loop.call_soon_threadsafe(self._log_nested_usage_now)
 
     def _cancel(self, *, own: bool = True) -> None:
         """Cancel the run, and abandon it if that does not end it. ``own``: by the person or the clock, not by others."""
@@ -454,7 +458,7 @@ class Lifecycle:
         """Drop what refers back to the lifecycle: so the memory of a run is free without a collection of garbage."""
         self._orchestrator = None
         self.inbox.close()
-        self.budget.on_paid_inside = _ignore_paid
+        self.budget.on_paid_inside = note_nothing
 
     def _log_late_commands(self) -> None:
         """Log commands that came too late for a round all the same."""
@@ -471,7 +475,3 @@ class Lifecycle:
         for assessment in assessments_at(log.run, e.RunFinished(log.seq, now(UTC), log.id, log.parent_id, **how)):
             log.emit(OutcomeGiven, assessment=assessment)
         log.emit(e.RunFinished, **how, totals=log.totals())
-
-
-def _ignore_paid() -> None:
-    """Take what is paid inside after the end of the run."""
