@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
@@ -75,9 +76,13 @@ class RequestBuilder:
         """The ephemeral text at the end of the last request."""
         self.truncated_by = 0
         """How many messages the last request left out because there were too many."""
-        self._estimate = RunningEstimate(system, self._first_tools)
         self._tools_of_run: tuple[ToolSpec, ...] | None = None
         """The tools of the run when they were last looked at; None before that."""
+
+    @cached_property
+    def _estimate(self) -> RunningEstimate:
+        """Estimates requests; most runs need none."""
+        return RunningEstimate(self._system, self._first_tools)
 
     @classmethod
     def of_run(cls, started: RunStarted, history: History | None = None) -> RequestBuilder:

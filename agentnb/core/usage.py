@@ -106,6 +106,10 @@ class NestedTotals:
         self.usage = nested.usage if self.usage is None else self.usage + nested.usage
 
 
+NOTHING_NESTED = NestedTotals()
+"""The usage of the nested runs of a run that has none."""
+
+
 def logged_nested_usage(nested_run: str, spent: float, usage: Usage) -> NestedUsage | None:
     """Return the usage of a nested run that an event logs; None if it logs none. Earlier versions named no nested run."""
     if nested_run:

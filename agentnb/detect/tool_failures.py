@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
 
 from agentnb.core.run.call_window import call_key
 from agentnb.core.run.rounds import NOT_RUN, WITHOUT_RESULT, CallRecord, WorkflowRound
@@ -24,6 +25,7 @@ _FAILURE = re.compile(
 )
 """English words for a failure."""
 _NO_TODOS: frozenset[int] = frozenset()
+_NO_CALLS: frozenset[tuple[str, bytes]] = frozenset()
 _QUOTED = re.compile(r"\w{4,}")
 
 
@@ -33,17 +35,16 @@ def is_failure(record: CallRecord) -> bool:
     return result is not None and result.is_error and not record.rule and result.error_code not in NO_FAILURE
 
 
-@dataclasses.dataclass(slots=True)
-class ToolFailures:
+class ToolFailures(msgspec.Struct, gc=False):
     """Counts of failing tools. Nothing here grows with the run: all but `rounds` is about the last rounds only."""
 
     rounds: int = 0
     """Rounds in which a tool failed, since the person last spoke."""
     tools: tuple[str, ...] = ()
     """The tools that failed in the last round, in the order of their calls."""
-    in_a_row: dict[str, int] = dataclasses.field(default_factory=dict)
+    in_a_row: dict[str, int] = {}
     """For each failing tool, the number of rounds in a row; a round in which it also succeeded ends its row."""
-    calls: frozenset[tuple[str, bytes]] = frozenset()
+    calls: frozenset[tuple[str, bytes]] = _NO_CALLS
     """The calls that failed in the last round."""
     errors: tuple[str, ...] = ()
     """The beginnings of what these calls returned."""

@@ -19,6 +19,7 @@ from agentnb.runtime.servers.servers import Servers
 T = TypeVar("T")
 OWN = "budget"
 """Name of a run's own limit, and of the stop reason."""
+_NOTHING = NestedUsage(0.0, NOTHING_USED)
 SPENDING = ("pay", "left", "exhausted", "has_limit")
 """The methods of a budget."""
 
@@ -95,7 +96,7 @@ class Budget:
         """The run has ended; nobody awaits its nested runs."""
         self.on_paid_inside: Callable[[], None] = note_nothing
         """Called, from any thread, when a nested run has used tokens or dollars."""
-        self._own = NestedUsage(spent, usage)
+        self._own = _NOTHING if usage is NOTHING_USED and not spent else NestedUsage(spent, usage)
         self._inside: dict[str, NestedUsage] = {}
         """Usage of nested runs that the run has not logged yet, by their ids."""
         self._within = within

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from agentnb.advice import Invocation
@@ -32,7 +32,7 @@ from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.run.step_outputs import NO_OUTPUTS, as_text
 from agentnb.core.run.work_records import PlanRecord, StepCall, StepRecord, progress_of
 from agentnb.core.todos import Todo
-from agentnb.core.usage import NOTHING_USED, NestedTotals, NestedUsage, Usage
+from agentnb.core.usage import NOTHING_NESTED, NOTHING_USED, NestedTotals, NestedUsage, Usage
 from agentnb.core.view import View
 
 _NOTHING_DONE: frozenset[tuple[int, str]] = frozenset()
@@ -44,8 +44,7 @@ def _read(path: str, doc: str) -> Any:
     return property(attrgetter(path), doc=doc)
 
 
-@dataclass(slots=True)
-class _Views:
+class _Views(msgspec.Struct, gc=False):
     """Read-only views of a run's lists, made once because the loop uses them all the time."""
 
     events: View[e.AnyEvent]
@@ -116,7 +115,7 @@ class RunFacts:
         self._calls = CallWindow()
         self._loops: Sequence[e.LoopDetected] = ()
         self._usage: Usage | None = None  # of its own model calls
-        self._nested = NestedTotals()
+        self._nested = NOTHING_NESTED
         self._status: e.Status = "running"
         self._agent_states = AgentStateMachine()
         self._paused = self._suspended = False
@@ -604,6 +603,8 @@ class RunFacts:
 
     def _use_inside(self, run_id: str, nested: NestedUsage) -> None:
         """Add the usage of a nested run."""
+        if self._nested is NOTHING_NESTED:
+            self._nested = NestedTotals()
         self._nested.add(run_id, nested)
         self._counters.spent_inside += nested.spent
 

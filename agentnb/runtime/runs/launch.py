@@ -197,11 +197,10 @@ class PendingRun:
         else:
             self.prepare()
         with AwakeForInterrupts() if self.context.options.parent is None else nullcontext():  # else the run around it is awake
-            life = self._assembled()
             if self.context.host:
-                return await self._in_host(life)
+                return await self._in_host(self._assembled())
             self._show_in_terminal()
-            return await life()
+            return await self._assembled()()
 
     def start(self) -> LiveRun:
         """Start on an event loop in a thread and return a handle at once."""
