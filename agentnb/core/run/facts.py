@@ -29,10 +29,10 @@ from agentnb.core.run.call_window import CallWindow
 from agentnb.core.run.counters import Counters
 from agentnb.core.run.output import Output, answer_of, logged_schema, read_output
 from agentnb.core.run.rounds import WorkflowRound
-from agentnb.core.run.step_outputs import NO_OUTPUTS, as_text
+from agentnb.core.run.step_outputs import StepOutputs, as_text
 from agentnb.core.run.work_records import PlanRecord, StepCall, StepRecord, progress_of
 from agentnb.core.todos import Todo
-from agentnb.core.usage import NOTHING_NESTED, NOTHING_USED, NestedTotals, NestedUsage, Usage
+from agentnb.core.usage import NOTHING_USED, NestedTotals, NestedUsage, Usage
 from agentnb.core.view import View
 
 _NOTHING_DONE: frozenset[tuple[int, str]] = frozenset()
@@ -115,7 +115,7 @@ class RunFacts:
         self._calls = CallWindow()
         self._loops: Sequence[e.LoopDetected] = ()
         self._usage: Usage | None = None  # of its own model calls
-        self._nested = NOTHING_NESTED
+        self._nested = NestedTotals()
         self._status: e.Status = "running"
         self._agent_states = AgentStateMachine()
         self._paused = self._suspended = False
@@ -134,7 +134,7 @@ class RunFacts:
 
     def _start_work(self) -> None:
         self._steps: dict[str, StepRecord] = {}
-        self._outputs = NO_OUTPUTS
+        self._outputs = StepOutputs()
         self._result: w.ResultGiven | None = None
         """The result of a workflow that names one; None until then, and for all others."""
         self._step_calls: list[StepCall] = []
@@ -603,8 +603,6 @@ class RunFacts:
 
     def _use_inside(self, run_id: str, nested: NestedUsage) -> None:
         """Add the usage of a nested run."""
-        if self._nested is NOTHING_NESTED:
-            self._nested = NestedTotals()
         self._nested.add(run_id, nested)
         self._counters.spent_inside += nested.spent
 

@@ -118,10 +118,6 @@ class StepOutputs:
                 self._keep_runs(f"{path}/{child}", inner)
 
 
-NO_OUTPUTS = StepOutputs()
-"""The outputs of a run in which no step has begun."""
-
-
 class _Block:
     """A block that is open: what its children gave so far."""
 

@@ -13,7 +13,6 @@ from agentnb.core.log.handlers import Handlers
 from agentnb.core.request import role_of
 from agentnb.core.run.agent_state import EXECUTION
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.step_outputs import NO_OUTPUTS, StepOutputs
 from agentnb.core.run.work_records import StepRecord, begun, ended, plan_after
 from agentnb.core.usage import counts
 from agentnb.core.view import with_item
@@ -24,8 +23,6 @@ handles = Handlers()
 @handles
 def _step_started(run: RunFacts, event: w.StepStarted) -> None:
     run._steps[event.step] = begun(event, run._steps.get(event.step))
-    if run._outputs is NO_OUTPUTS:
-        run._outputs = StepOutputs()
     run._outputs.start(event)
     if event.agent == EXECUTION:
         run._agent_states.begin_plan(event.step, _plan_size(run, event.inputs))
