@@ -222,7 +222,7 @@ class PendingRun:
         if context.elicitation.around is not None and recovered is None:
             context.elicitation.around.began(context.log.id, self.name)
         first = self.first or (self.started() if recovered is None else self._resumed(recovered))
-        return partial(lifecycle.run, self.orchestrator(lifecycle, first), first)
+        return partial(lifecycle.run, self, first)
 
     def _elicitation(
         self,

@@ -56,6 +56,13 @@ class Orchestrator(Protocol):
         """Leave open what waits for the person: the run is suspended when what runs has ended."""
 
 
+class Orchestrated(Protocol):
+    """A run about to start: makes what does its work."""
+
+    def orchestrator(self, lifecycle: Lifecycle, first: e.AnyEvent) -> Orchestrator:
+        """Return the orchestrator of the run, which begins with this event."""
+
+
 class Lifecycle:
     """Takes one run from its first event to its last. Lives in one task of one event loop."""
 
@@ -94,7 +101,7 @@ class Lifecycle:
         self._seconds_before = sum(one.seconds or 0.0 for one in rounds) if rounds else self.clock.taken
         """Seconds that the run took in earlier processes, which died."""
 
-    async def run(self, orchestrator: Orchestrator, first: e.AnyEvent) -> Run:
+    async def run(self, pending: Orchestrated, first: e.AnyEvent) -> Run:
         """Run to completion, or resume a recovered run. What ignores its cancellation is left behind.
 
         Returns the run, however it ended. Four things are raised instead, after the log is closed: a failure that the
@@ -104,7 +111,7 @@ class Lifecycle:
         loop, self._caller = asyncio.get_running_loop(), asyncio.current_task()
         self._loop = loop
         self._cancelled_before = 0 if self._caller is None else self._caller.cancelling()
-        self._task = loop.create_task(self._run_to_end(orchestrator, first))
+        self._task = loop.create_task(self._run_to_end(pending, first))
         cancelled: asyncio.CancelledError | None = None
         while not self._has_ended:
             self._end = loop.create_future()
@@ -129,10 +136,10 @@ class Lifecycle:
         self._raise_limit()
         return self.log.run
 
-    async def _run_to_end(self, orchestrator: Orchestrator, first: e.AnyEvent) -> None:
+    async def _run_to_end(self, pending: Orchestrated, first: e.AnyEvent) -> None:
         """Do the work of the run and keep its error: raised in a task, an interrupt would end the event loop."""
         try:
-            await self._run_in_context(orchestrator, first)
+            await self._run_in_context(pending, first)
         except BaseException as error:
             if not self._has_ended:
                 self._error = error
@@ -152,9 +159,9 @@ class Lifecycle:
         except RuntimeError:  # collected after its event loop was closed: nobody waits any more
             pass
 
-    async def _run_in_context(self, orchestrator: Orchestrator, first: e.AnyEvent) -> None:
+    async def _run_in_context(self, pending: Orchestrated, first: e.AnyEvent) -> None:
         """Run to completion; code that the run calls sees its budget and inbox."""
-        self._orchestrator, self._started = orchestrator, perf_counter()
+        self._started = perf_counter()
         self.inbox.on_put(self._wake)
         self.budget.on_paid_inside = self._note_paid_inside
         for event in self.log.run.events:
@@ -163,14 +170,16 @@ class Lifecycle:
         nested_levels.set(nested_levels.get() + 1)
         current_inbox.set(self.inbox)
         try:
-            await self._run_closed(orchestrator, first)
+            await self._run_closed(pending, first)
         except AgentnbError as error:
             if not self.log.run.events:  # its log could not be created
                 self.log.begin(first)
             is_of_the_store = isinstance(error, StoreError)
             is_of_a_server = isinstance(error, ServerFailed)
-            self._fail(error, "store" if is_of_the_store else "mcp" if is_of_a_server else orchestrator.where)
-            if is_of_the_store or orchestrator.raises(error):
+            orchestrator = self._orchestrator
+            where = "agentnb" if orchestrator is None else orchestrator.where
+            self._fail(error, "store" if is_of_the_store else "mcp" if is_of_a_server else where)
+            if is_of_the_store or orchestrator is None or orchestrator.raises(error):
                 raise
         except (Exception, SystemExit, GeneratorExit) as error:
             if not isinstance(error, GeneratorExit) or is_running(self._task):
@@ -180,12 +189,14 @@ class Lifecycle:
             self._leave()
             self._let_go()
 
-    async def _run_closed(self, orchestrator: Orchestrator, first: e.AnyEvent) -> None:
+    async def _run_closed(self, pending: Orchestrated, first: e.AnyEvent) -> None:
         """Run, and end the log properly when the run is cancelled or interrupted."""
         try:
             self.check_stop()
             if (open_log := self.context.open_log) is not None:
                 self.log.keep_in(await open_log())  # it may have to wait for other runs to end
+            # Made only now: a thousand runs may be waiting, and each object of theirs costs the garbage collector.
+            orchestrator = self._orchestrator = pending.orchestrator(self, first)
             self.log.begin(first)
             for message, advice in self.context.warnings:
                 self.log.warn_once(message, advice)
