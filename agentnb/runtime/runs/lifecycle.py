@@ -192,11 +192,13 @@ class Lifecycle:
     async def _run_closed(self, pending: Orchestrated, first: e.AnyEvent) -> None:
         """Run, and end the log properly when the run is cancelled or interrupted."""
         try:
-            self.check_stop()
-            if (open_log := self.context.open_log) is not None:
-                self.log.keep_in(await open_log())  # it may have to wait for other runs to end
-            # Made only now: a thousand runs may be waiting, and each object of theirs costs the garbage collector.
-            orchestrator = self._orchestrator = pending.orchestrator(self, first)
+            try:
+                self.check_stop()
+                if (open_log := self.context.open_log) is not None:
+                    self.log.keep_in(await open_log())  # it may have to wait for other runs to end
+            finally:  # also if it is cancelled meanwhile: a process that died may have left calls open
+                # Made only now: a thousand runs may be waiting, and each object of theirs costs the garbage collector.
+                orchestrator = self._orchestrator = pending.orchestrator(self, first)
             self.log.begin(first)
             for message, advice in self.context.warnings:
                 self.log.warn_once(message, advice)
