@@ -68,7 +68,7 @@ def with_item(items: Sequence[T], item: T) -> Sequence[T]:
         return (item,)  # most lists get no second, and a tuple is read faster
     is_newest = type(items) is View and items._last is None and items._length == len(items._items)
     shared = items._items if type(items) is View and is_newest else [*items]
-    shared.append(item)  # type: ignore[attr-defined]  # a list, as the view has a length
+    shared.append(item)  # type: ignore[union-attr]  # a list, as the view has a length
     return View(shared, len(shared))
 
 
