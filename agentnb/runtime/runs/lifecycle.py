@@ -183,6 +183,8 @@ class Lifecycle:
                 raise
         except (Exception, SystemExit, GeneratorExit) as error:
             if not isinstance(error, GeneratorExit) or is_running(self._task):
+                if not self.log.run.events:  # its orchestrator could not be made
+                    self.log.begin(first)
                 self._fail(error, "agentnb")
             raise
         finally:
