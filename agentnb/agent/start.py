@@ -157,7 +157,7 @@ class AgentRun(PendingRun):
             tool_seconds=bundle.tool_seconds,
             context_name=str if agent.context is None else agent.context.canonical,
             own_gates=(*each(agent.extensions, "gates"), *agent.gates),
-            models=SideModels(self._model, log, context.budget, lifecycle.is_cancelled, lifecycle.settle),
+            models=SideModels(self._model, lifecycle),
             steps=RunSteps(context),
         )
         if context.servers is not None:

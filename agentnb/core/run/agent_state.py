@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from agentnb.core.log.event import Status
 
@@ -30,19 +31,18 @@ class PlanPosition(NamedTuple):
     """All its steps, those that are dropped or not run included."""
 
 
-@dataclasses.dataclass(slots=True)
-class AgentStateMachine:
+class AgentStateMachine(msgspec.Struct, gc=False):
     """The state of the agent, switched by the events of its run. Only the fold calls it.
 
     An open question or a pause wins over the rest, and a plan over the tools that its steps call. When the person has
     answered and nothing runs, the state stays until the next event shows what the agent does.
     """
 
-    executions: dict[str, tuple[str, int]] = dataclasses.field(default_factory=dict)
+    executions: dict[str, tuple[str, int]] = {}
     """The plans that run, by the path of the task or the id of the call that runs each: the path of the step that began last,
     and how many steps there are.
     """
-    _calls: set[tuple[str, str]] = dataclasses.field(default_factory=set)
+    _calls: set[tuple[str, str]] = set()
     """Open tool calls, by step and id."""
     _held: AgentState | Literal["works"] | None = None
     """The state that stays until the next event, whatever runs; ``works`` if what runs decides."""
