@@ -49,8 +49,8 @@ class _Attempt:
 
     job: Job
     has_begun: bool = False
-    spent: float | None = None
-    """US dollars."""
+    spent: float = 0.0
+    """US dollars, as far as it was told."""
 
 
 class InPool:
@@ -112,7 +112,7 @@ class InPool:
                 self._spending.begin(job.cell.key, self._work.group_of(job))
                 continue
             del self._under_way[run_id]
-            self._spending.pay(job.cell.key, came.spent - (attempt.spent or 0.0))
+            self._spending.pay(job.cell.key, came.spent - attempt.spent)
             self._keep(run_id, came)
             return CellRun(came.row, None if came.events is None else Run.from_events(came.events))
         return CellRun(row_of_death(self._work, job, f"Its workers died {MAX_DEATHS + 1} times"), None)
@@ -157,12 +157,13 @@ class InPool:
         """Take what a worker tells of an attempt. Called on a thread of the Dask client."""
         run_id, value = message["attempt"], message["value"]
         attempt = self._under_way.get(run_id)
-        if attempt is None:  # of an attempt that was given up
-            return
-        if message["kind"] == "began":
+        if attempt is None:  # it was given up, and its money is spent all the same
+            if message["kind"] == "paid":
+                self._spending.pay("", value)
+        elif message["kind"] == "began":
             attempt.has_begun = True
         elif message["kind"] == "paid":
-            attempt.spent = (attempt.spent or 0.0) + value
+            attempt.spent += value
             self._spending.pay(attempt.job.cell.key, value)
         elif self._streamed is not None:
             self._streamed.take(run_id, Piece(*value))
@@ -182,7 +183,7 @@ class InPool:
                 self._records.put_aside(run_ids)
                 log_id = run_id if run_id in run_ids else ""
         if why:
-            spent = attempt.spent or 0.0 if self._dask else None  # a plain pool tells nothing
+            spent = attempt.spent if self._dask else None  # a plain pool tells nothing
             row = row_of_death(self._work, attempt.job, why)
             self._records.add(replace(row, run_id=log_id, status=LOST, cost=spent, at=datetime.now(UTC)))
 

@@ -18,9 +18,12 @@ from small_experiments import check_line, small
 
 from agentnb import Experiment, settings
 from agentnb.errors import SettingsError
-from agentnb.experiments.results.folder import ROWS
+from agentnb.experiments.results.folder import ROWS, Memory
 from agentnb.experiments.running.control import Progress
+from agentnb.experiments.running.engine import InKernel
 from agentnb.experiments.running.pool_worker import HERE, problem_here
+from agentnb.experiments.running.pools import InPool
+from agentnb.experiments.running.spending import CellSpending
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.server import MCPServer
@@ -203,3 +206,12 @@ def test_spending_of_a_pool_counts_in_the_budget() -> None:
 def test_object_without_submit_is_no_executor() -> None:
     with pytest.raises(Exception, match="executor='threads': it is kernel, processes, or an object with submit"):
         small(1, executor="threads").design()
+
+
+def test_money_of_an_attempt_that_was_given_up_counts() -> None:
+    spending, here = CellSpending(1.0), InKernel(small(1)._work, Memory(), CellSpending(None), 1)
+    with ThreadPoolExecutor(1) as threads:
+        pool = InPool(threads, here.work, here.records, spending, 1, here)
+        pool._hear({"attempt": "given-up", "kind": "paid", "value": 0.25})
+        pool._hear({"attempt": "given-up", "kind": "began", "value": None})
+    assert spending.spent == 0.25 and not pool.waiting
