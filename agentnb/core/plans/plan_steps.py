@@ -126,7 +126,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
     def data(self) -> dict[str, Any]:
         """The step in the form of a planner, as plain data."""
         usual = {"type": self.type, "name": self.name, "args": self.args, "reason": self.reason, "retries": self.retries}
-        if self.id is self.content is self.elicitation is self.problem is None:  # nearly all: half the time
+        if self.id is None and self.content is None and self.elicitation is None and self.problem is None:  # nearly all
             return usual
         asked = None if self.elicitation is None else self.elicitation.data
         more = {"id": self.id, "content": self.content, "elicitation": asked, "problem": self.problem}
