@@ -15,6 +15,9 @@ from agentnb.experiments.running.pool_worker import problem_here, run_cell_on_da
 SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
 """What a scheduler must be set to: else it runs cells of a dead worker again unseen, or blames cells that only waited."""
 
+SCATTERS = 10
+"""Times that the work is given to workers of which some die meanwhile. Dask itself waits half a minute for the first one."""
+
 
 class DaskCluster:
     """A Dask cluster that is not agentnb's."""
@@ -42,8 +45,17 @@ class DaskCluster:
         return found
 
     def scatter(self, data: bytes) -> None:
-        """Give the work to all workers, again after a death: those that had it may be gone."""
-        self._data = self._client.scatter(data, broadcast=True, hash=False)
+        """Give the work to all workers, again after a death: those that had it may be gone.
+
+        Raises OSError or TimeoutError if that fails again and again: no worker is left.
+        """
+        for tries_left in reversed(range(SCATTERS)):
+            try:
+                self._data = self._client.scatter(data, broadcast=True, hash=False)
+                return
+            except (OSError, TimeoutError):  # a worker died meanwhile, or all are being replaced
+                if not tries_left:
+                    raise
 
     def submit(self, job: Job, keeps_logs: bool) -> Any:
         """Have a worker run a cell once: a key for each attempt, which no worker is given again."""

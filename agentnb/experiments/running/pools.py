@@ -101,7 +101,7 @@ class InPool:
                 if isinstance(error, BrokenExecutor) or (self._dask is None and isinstance(error, CancelledError)):
                     raise _broken(error) from error
                 if self._dask is not None:
-                    await asyncio.to_thread(self._dask.scatter, self._data)
+                    await self._scatter()
                     if not attempt.has_begun and waits < MAX_WAITS:  # it only waited at a worker that died
                         waits += 1
                         self._lose(run_id)
@@ -140,6 +140,13 @@ class InPool:
             name, text = next(iter(bad.items()))
             more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
             raise SettingsError(f"{name}{more} cannot run the experiment: {text}", "Set its workers up like this kernel")
+
+    async def _scatter(self) -> None:
+        assert self._dask is not None, "it is a Dask cluster"
+        try:
+            await asyncio.to_thread(self._dask.scatter, self._data)
+        except (OSError, TimeoutError) as error:
+            raise _broken(error) from error
 
     async def _run(self, job: Job) -> Travelled:
         keeps_logs = self._records.store is not None

@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
-SET = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
+SET = {
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.scheduler.worker-saturation": 1.0,
+    "distributed.comm.timeouts.connect": "120s",  # a busy machine starts no worker in less
+}
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Any]:
+def started_cluster() -> Iterator[Any]:
     """The client of a Dask cluster of two processes, set up as the scheduler must be."""
     import dask
     from distributed import Client, LocalCluster
@@ -22,3 +26,11 @@ def cluster() -> Iterator[Any]:
         Client(made) as client,
     ):
         yield client
+
+
+@pytest.fixture
+def cluster(started_cluster: Any) -> Any:
+    """The same with both workers, whatever an earlier test has killed."""
+    started_cluster.cluster.scale(2)
+    started_cluster.wait_for_workers(2, timeout=240)
+    return started_cluster
