@@ -38,7 +38,7 @@ def _call_worked(run: Run) -> NearValue:
         one = run.rounds[index]
         if one.reply is None:
             return None
-        return any(record.is_work and record.ran and record.success is True for record in one.records)
+        return any(record.is_work and record.success is True for record in one.records)
 
     return value
 
