@@ -195,7 +195,7 @@ class Judge(AskedCheck):
             raise
         except Exception as error:  # whatever the model raises: the run stays unknown
             failed = getattr(error, "run", None)
-            cost = failed.cost if isinstance(failed, Run) else None
+            cost = failed.cost if isinstance(failed, Run) else 0.0 if isinstance(error, SettingsError) else None  # not begun
             why = f"the judge took longer than {bench.seconds} s" if clock.expired() else str(error)
             return _without_answer(key, f"{type(error).__name__}: {why}", cost)
         if run.status != "completed" or run.output is None:

@@ -61,8 +61,6 @@ SKEW = {
 """What skewed differences, or too few to tell, mean for the interval."""
 PASSES = (0.0, 1.0)
 """The values of an outcome that passes or fails, and their limits."""
-MDE_OF_WIDTH = (NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)) / NormalDist().inv_cdf(0.975) / 2
-"""Minimum detectable effect as a share of the width of a 95 per cent interval, with a power of 80 per cent."""
 Found: TypeAlias = Difference | TooFewTasks
 Estimate = TypeVar("Estimate")
 
@@ -103,7 +101,7 @@ class Comparison:
     @property
     def price(self) -> float | None:
         """How many times as wide the interval is as without planned looks; None without looks, or without an interval."""
-        fixed = self._by_unit(estimate_difference, self.units)
+        fixed = self._analyse(self.units, ALPHA)
         if self.look is None or self.interval is None or not isinstance(fixed, Difference) or fixed.interval is None:
             return None
         return (self.interval[1] - self.interval[0]) / (fixed.interval[1] - fixed.interval[0])
@@ -222,7 +220,9 @@ class Comparison:
         if self.look is not None and not self.look.is_last:
             return None
         if self._correction is not None:  # its interval is about as wide under any difference
-            return None if self.interval is None else MDE_OF_WIDTH * (self.interval[1] - self.interval[0])
+            deviations, power = NormalDist().inv_cdf(1 - self.level / 2), NormalDist().inv_cdf(0.8)
+            low, high = self.interval or (0.0, 0.0)
+            return (1 + power / deviations) * (high - low) / 2 or None
         return self._by_unit(estimate_minimum_effect, self.units, alpha=self.level)
 
     @cached_property
@@ -361,8 +361,8 @@ class Comparison:
     def _correction(self) -> Correction | None:
         return None if self.quality is None else correction_of(self.quality, *self.cells)
 
-    def _analyse(self, units: list[Unit]) -> Found:
-        analyse = partial(self._by_unit, estimate_difference, confidence=1 - self.level)
+    def _analyse(self, units: list[Unit], level: float | None = None) -> Found:
+        analyse = partial(self._by_unit, estimate_difference, confidence=1 - (level or self.level))
         return analyse(units) if self._correction is None else self._correction.difference(analyse, units)
 
     def _ratio(self, cells: Iterable[list[CellValue]]) -> Ratio | TooFewTasks:

@@ -195,13 +195,16 @@ class Correction(NamedTuple):
             return found
         passed = [fmean(arm) for arm in task_means(units)]
         widths = _widths(judged, found, fmean([abs(line.at(1) - line.at(0)) for line in (self.a, self.b)]))
+        deviations = NormalDist().inv_cdf((1 + judged.confidence) / 2)
+        scale = deviations / Z95  # the limits of rates are those of 95 per cent, and a planned look may ask for more
         below, above = ([width**2] for width in widths)
         for moved in self._moved(passed):
-            below.append(max(0.0, found.value - min(moved)) ** 2)
-            above.append(max(0.0, max(moved) - found.value) ** 2)
+            below.append((scale * max(0.0, found.value - min(moved))) ** 2)
+            above.append((scale * max(0.0, max(moved) - found.value)) ** 2)
         value = min(max(found.value, -1.0), 1.0)
         interval = (max(found.value - fsum(below) ** 0.5, -1.0), min(found.value + fsum(above) ** 0.5, 1.0))
-        return judged._replace(value=value, interval=interval, p_value=_p_value(value, interval), max_exception_share=None)
+        p_value = _p_value(value, interval, deviations)
+        return judged._replace(value=value, interval=interval, p_value=p_value, max_exception_share=None)
 
     def _moved(self, passed: Sequence[float]) -> Iterable[tuple[float, float]]:
         """Yield the difference with each rate at its lower and at its upper limit: in both arms at once if they share it."""
@@ -228,13 +231,13 @@ def _widths(judged: Difference, found: Difference, slope: float) -> tuple[float,
     return max(found.value - low, below), max(high - found.value, above)
 
 
-def _p_value(value: float, interval: tuple[float, float]) -> float:
-    """Return the p value that an interval implies: below .05 exactly if 0 lies outside.
+def _p_value(value: float, interval: tuple[float, float], deviations: float) -> float:
+    """Return the p value that an interval of so many standard errors implies: below its level exactly if 0 lies outside.
 
     Source: Altman and Bland (2011), BMJ 343.
     """
     width = value - interval[0] if value > 0 else interval[1] - value
-    return 1.0 if not value or not width else 2 * NormalDist().cdf(-Z95 * abs(value) / width)
+    return 1.0 if not value or not width else 2 * NormalDist().cdf(-deviations * abs(value) / width)
 
 
 def correction_of(quality: JudgeQuality, a: Sequence[CellValue], b: Sequence[CellValue]) -> Correction:

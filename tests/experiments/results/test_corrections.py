@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import comb
 from random import Random
-from statistics import fmean
+from statistics import NormalDist, fmean
 
 import pytest
 from judged_rows import JUDGE, compared, draw, judged_row, quality, table
@@ -15,6 +16,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from agentnb import compare
 from agentnb.errors import SettingsError
+from agentnb.experiments.planning.looks import Look
 from agentnb.experiments.results.corrections import Judged, JudgeQuality, rates_of
 
 
@@ -82,6 +84,16 @@ def test_corrected_difference_equals_plain_code() -> None:
     width = plain.difference - plain.interval[0]
     assert (slopes[0] * width) ** 2 < below**2 - sum(one**2 for one, _ in parts) < (slopes[1] * width) ** 2
     assert high > found.difference and found.mde > 0
+
+
+def test_planned_look_widens_the_corrected_interval_at_its_level() -> None:
+    rows, labels = draw(Random(5), 80, 40, (0.7, 0.4), ((0.9, 0.7), (0.8, 0.9)))
+    found = compared(rows, quality(labels))
+    look = replace(found, look=Look(1, 2, 80, 160, 0.01))
+    width, wider = (one.interval[1] - one.interval[0] for one in (found, look))
+    more = NormalDist().inv_cdf(0.995) / NormalDist().inv_cdf(0.975)
+    assert wider / width == approx(more, rel=0.1) and look.price == approx(wider / width)
+    assert (look.p_value < 0.01) == (not look.interval[0] <= 0 <= look.interval[1])
 
 
 def test_what_cannot_be_corrected_says_so(subtests: pytest.Subtests) -> None:
