@@ -7,7 +7,7 @@ from itertools import chain
 
 from agentnb.experiments.report.document import Block, Bullets, Document, Facts, Grid, Heading, Paragraph
 from agentnb.experiments.report.figures import figures_of
-from agentnb.experiments.report.flow import flow_of
+from agentnb.experiments.report.flow import flow_alone, flow_of
 from agentnb.experiments.report.methods import dated, methods_of
 from agentnb.experiments.report.setup import Setup
 from agentnb.experiments.report.source import code_of
@@ -16,6 +16,7 @@ from agentnb.experiments.results.record_notes import comparison_notes
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import STATES
 from agentnb.experiments.views.comparison_facts import facts, heading, sensitivity, states_of, verdict
+from agentnb.experiments.views.results_view import NO_DIFFERENCE, means_of
 
 PERSONAS = "simulated:"
 """Begins the names of personas."""
@@ -35,7 +36,7 @@ def report_of(results: Results, comparisons: Sequence[Comparison], setup: Setup,
         _summary(comparisons),
         methods_of(results, setup),
         _flow(results, comparisons, setup),
-        _estimates(comparisons),
+        _estimates(results, comparisons),
         [Heading("Figures"), *figures_of(results, comparisons)],
         _deviations(results, comparisons),
         _sensitivity(comparisons),
@@ -50,11 +51,13 @@ def _summary(comparisons: Sequence[Comparison]) -> Iterator[Block]:
     for one in comparisons:
         yield Paragraph(f"{heading(one)[0]}, {one.primary}: {verdict(one)}")
     if not comparisons:
-        yield Paragraph("One variant alone: nothing is compared.")
+        yield Paragraph("There is one variant: nothing is compared.")
 
 
 def _flow(results: Results, comparisons: Sequence[Comparison], setup: Setup) -> Iterator[Block]:
     yield Heading("Flow of runs")
+    if not comparisons:
+        yield flow_alone(results, setup.planned)
     for one in comparisons:
         yield from _titled(one, comparisons)
         yield flow_of(one, setup.planned)
@@ -74,8 +77,11 @@ def _titled(one: Comparison, comparisons: Sequence[Comparison]) -> list[Block]:
     return [Heading(heading(one)[0], is_inner=True)] if len(comparisons) > 1 else []
 
 
-def _estimates(comparisons: Sequence[Comparison]) -> Iterator[Block]:
+def _estimates(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
     yield Heading("Estimates")
+    headings, rows = means_of(results)
+    yield Grid(headings, rows, range(1, len(headings)))
+    yield Paragraph(f"{NO_DIFFERENCE}.")
     for one in comparisons:
         yield from _titled(one, comparisons)
         yield Paragraph(verdict(one))
@@ -96,7 +102,8 @@ def _deviations(results: Results, comparisons: Sequence[Comparison]) -> Iterator
 
 
 def _sensitivity(comparisons: Sequence[Comparison]) -> Iterator[Block]:
-    yield Heading("Sensitivity")
+    if comparisons:
+        yield Heading("Sensitivity")
     for one in comparisons:
         yield from _titled(one, comparisons)
         varied = [*sensitivity(one)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from made_results import CALLED, results_from, row
 
 from agentnb import compare
-from agentnb.experiments.report.flow import COLUMNS, LATER, flow_of
+from agentnb.experiments.report.flow import COLUMNS, LATER, flow_alone, flow_of
 from agentnb.experiments.results.rows import NOT_RUN
 
 
@@ -42,6 +42,23 @@ def test_each_planned_run_is_counted_once() -> None:
         ]
         planned, later, not_made, run, *parts = map(int, told)
         assert planned == later + not_made + run and run == sum(parts)
+
+
+def test_one_variant_alone_is_analysed_where_it_has_a_value() -> None:
+    rows = [row("a", f"t{place}", None if place == 2 else True) for place in range(6)]
+    results = results_from(rows, not_run=[row("a", "t6", None, status=NOT_RUN, values={})], missing=1)
+    grid = flow_alone(results, {"a": 7})
+    counts = dict(zip(grid.headings, grid.rows[0], strict=True))
+    assert counts == {
+        "variant": "a",
+        "planned": "7",
+        "not run": "1",
+        "run": "6",
+        "failed": "0",
+        "value missing": "1",
+        "left out": "0",
+        "analysed": "5",
+    }
 
 
 def test_column_of_later_runs_is_only_there_at_a_look() -> None:
