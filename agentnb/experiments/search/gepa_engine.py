@@ -143,9 +143,9 @@ class CandidateSearch:
             trial = msgspec.structs.replace(trial, accepted=False, why=f"{trial.why}, and not ahead on all tasks")
         self.trials.append(trial)
 
-    def is_over(self, scores: Sequence[float]) -> bool:
-        """Return whether nothing is left to try; ``scores``: the means of gepa's candidates."""
-        return len(self.trials) >= self.limit or (self.is_binary and max(scores) >= 1)
+    def is_over(self, tried: int, scores: Sequence[float]) -> bool:
+        """Return whether nothing is left to try, after so many proposals; ``scores``: the means of gepa's candidates."""
+        return tried >= self.limit or (self.is_binary and max(scores) >= 1)
 
 
 class _GepaThread:
@@ -237,7 +237,8 @@ class _GepaThread:
         return self._wait(self.search.judge(candidate_of(state.program_candidates[proposal.parent_program_ids[0]])))
 
     def _is_over(self, state: Any) -> bool:
-        return self._error is not None or self._stopped or self.search.is_over(state.program_full_scores_val_set)
+        is_over = self.search.is_over(state.i + 1, state.program_full_scores_val_set)
+        return self._error is not None or self._stopped or is_over
 
     def on_valset_evaluated(self, event: Any) -> None:
         """Take over a candidate whose tasks are all run; the first event is about the set that the search begins with."""
