@@ -42,6 +42,10 @@ _log_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(
 _start_fields = attrgetter(*_Start.__struct_fields__)
 
 
+MAX_SHARED, MAX_SHARED_BYTES = 32, 200_000
+"""Values of each kind that are kept for the next logs, and bytes of JSON of one, at most."""
+
+
 class _SharedValues(Generic[T]):
     """Values that many logs hold, by their JSON: each is decoded once. They are not changed, as events are not."""
 
@@ -68,7 +72,6 @@ class _SharedValues(Generic[T]):
         return value
 
 
-MAX_SHARED, MAX_SHARED_BYTES = 32, 200_000
 _systems = _SharedValues[str](str, "")
 _tools = _SharedValues[tuple[ToolSpec, ...]](tuple[ToolSpec, ...], ())
 _guidance = _SharedValues[dict[str, str]](dict[str, str], {})
