@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from judges import RUBRIC, verdict
@@ -54,7 +55,7 @@ def test_first_cell_runs_alone_to_show_what_cells_cost() -> None:
 def test_search_keeps_and_pays_the_verdicts_of_judges(tmp_path: Path) -> None:
     priced = Reply(Message("assistant", (Text(verdict("failed")),)), usage=Usage(cost=0.25), stop_reason="end_turn")
     judge = Judge(ScriptedModel([priced], name="scripted:judge", repeat=True), RUBRIC)
-    given = {"primary": judge, "folder": tmp_path, "proposals": 1, "model": CHATTY}
+    given: dict[str, Any] = {"primary": judge, "folder": tmp_path, "proposals": 1, "model": CHATTY}
     assert "Cost: unknown" in repr(small_search(**given).design())
     found = searched(small_search(budget=11.0, **given))
     rows = ExperimentFolder(tmp_path / "cells").attempts()
