@@ -61,7 +61,7 @@ def _shape(results: Results, setup: Setup) -> str:
     planned = counted(sum(setup.planned.values()), "run")
     tasks = f"{counted(len(setup.tasks), 'task')}{of_clusters}"
     if results.is_by_round:
-        drawn = f"A guidance set ({names}) was drawn anew for each round"
+        drawn = f"A guidance set ({names}) was drawn for each round"
         shape = f"{drawn}, in runs on {tasks}, {repeats} of each task and model"
         who = "Any run may meet all sets"
     else:

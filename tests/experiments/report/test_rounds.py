@@ -25,7 +25,7 @@ def report(results: Results, folder: Path) -> str:
 def test_report_of_drawn_sets_has_their_effects(drawn: Results, tmp_path: Path) -> None:
     text = report(drawn, tmp_path)
     assert text.startswith(f"# Experiment {drawn.plan.id}: off, matrix\n")
-    assert "A guidance set (off, matrix) was drawn anew for each round" in text and "drawn by round among off (0.5)" in text
+    assert "A guidance set (off, matrix) was drawn for each round" in text and "drawn by round among off (0.5)" in text
     assert not [told for told in ("met every task", "one variant", "in each block the variants", "CR2") if told in text]
     effects = lift(drawn)
     assert len(effects) and effects.lift_low.notna().any() and effects.lift_low.isna().any()
