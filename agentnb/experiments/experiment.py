@@ -33,7 +33,6 @@ from agentnb.experiments.planning.problems import (
 )
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
 from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, unseeded_models
-from agentnb.experiments.planning.verdicts import AskedCheck
 from agentnb.experiments.report.setup import Setup
 from agentnb.experiments.report.versions import versions_here
 from agentnb.experiments.report.write import write_report
@@ -306,8 +305,7 @@ class Experiment:
 
     @property
     def _is_free(self) -> bool:
-        judges = [one.function.model for one in self._judges if isinstance(one.function, AskedCheck)]
-        return are_free(self._read.variants, self._models) and are_free((), judges)
+        return are_free(self._read.variants, self._models, self._read.checks)
 
     # What it is made of, read once
 
@@ -514,7 +512,9 @@ class Experiment:
 
     def _bounds(self, rows: Iterable[Row]) -> dict[Group, float]:
         """Return the most that a run can spend, by variant and model, as far as their budgets, a pilot or rows say it."""
-        return known_bounds(self._read.variants, self._models, [*self._pilot_rows(), *rows])
+        # Of what a judge costs only rows know.
+        variants = self._read.variants if are_free((), (), self._read.checks) else ()
+        return known_bounds(variants, self._models, [*self._pilot_rows(), *rows])
 
     @property
     def _places(self) -> int:

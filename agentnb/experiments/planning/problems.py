@@ -165,9 +165,10 @@ def _price_problems(variants: Iterable[Variant], models: Sequence[str | Model], 
     return found
 
 
-def are_free(variants: Iterable[Variant], models: Sequence[str | Model]) -> bool:
-    """Return whether no model costs anything: personas, without a price of their own."""
+def are_free(variants: Iterable[Variant], models: Sequence[str | Model], checks: Iterable[Check] = ()) -> bool:
+    """Return whether no model costs anything, those of judges included: personas, without a price of their own."""
     used: list[str | Model | None] = [*models] or [one.model for one in variants]
+    used += [one.function.model for one in checks if isinstance(one.function, AskedCheck)]
     return all(
         model is not None and name_of(model).startswith("simulated:") and "price=" not in name_of(model) for model in used
     )

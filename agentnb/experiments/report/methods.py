@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from agentnb.core.log.events import ModelReplied
 from agentnb.display.texts.labels import counted, first_line
 from agentnb.errors import AgentnbError
 from agentnb.experiments.design import DRAWS
-from agentnb.experiments.planning.variants import Variant
+from agentnb.experiments.planning.variants import Variant, name_of
+from agentnb.experiments.planning.verdicts import AskedCheck
+from agentnb.experiments.report import rounds
 from agentnb.experiments.report.document import Block, Bullets, Facts, Grid, Heading, Paragraph
+from agentnb.experiments.report.rounds import names_of
 from agentnb.experiments.report.setup import Setup
 from agentnb.experiments.report.versions import versions_here
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.views.numbers import UNKNOWN, money
+from agentnb.guidance.draws import RandomGuidance
 from agentnb.workflow.workflow import Workflow
 
 MAX_OF_A_SETTING = 200
@@ -50,34 +54,46 @@ def methods_of(results: Results, setup: Setup) -> Iterator[Block]:
 
 
 def _shape(results: Results, setup: Setup) -> str:
-    names = ", ".join(one.name for one in setup.variants)
+    names = ", ".join(names_of(results, setup))
     clusters = {task.cluster for task in setup.tasks if task.cluster}
     of_clusters = f" in {counted(len(clusters), 'cluster')}" if clusters else ""
     repeats = counted(int(setup.settings["repeats"]), "repeat")
     planned = counted(sum(setup.planned.values()), "run")
-    return (
-        f"{counted(len(setup.variants), 'variant')} ({names}) were run on {counted(len(setup.tasks), 'task')}{of_clusters},"
-        f" {repeats} of each task, variant and model, {planned} in all. Every variant met every task. The plan was frozen with"
-        f" the first run: {', '.join(results.plan.frozen)}."
-    )
+    tasks = f"{counted(len(setup.tasks), 'task')}{of_clusters}"
+    if results.is_by_round:
+        drawn = f"A guidance set ({names}) was drawn for each round"
+        shape = f"{drawn}, in runs on {tasks}, {repeats} of each task and model"
+        who = "Any run may meet all sets"
+    else:
+        variants = counted(len(setup.variants), "variant")
+        shape = f"{variants} ({names}) were planned on {tasks}, {repeats} of each task, variant and model"
+        who = "Every variant was to meet every task"
+    frozen = ", ".join(results.plan.frozen)
+    return f"{shape}, {planned} in all. {who}. The plan was frozen with the first run: {frozen}."
 
 
 def _randomisation(results: Results, setup: Setup) -> str:
     shared = setup.settings["seeds"] == "shared"
     seeds = "The runs of a task and repeat have the same seed in all variants" if shared else "Each variant has its own seeds"
     unseeded = f" These models take no seed, so that {DRAWS}: {', '.join(results.unseeded)}." if results.unseeded else ""
+    seed = setup.settings["seed"]
+    if results.is_by_round:
+        return f"Runs were made in random order, drawn from the seed {seed}, and sets by the seed of the run.{unseeded}"
     return (
         "Blocks of a task, model and repeat were run in random order, and in each block the variants in random order; both were"
-        f" drawn from the seed {setup.settings['seed']}. {seeds}.{unseeded}"
+        f" drawn from the seed {seed}. {seeds}.{unseeded}"
     )
 
 
 def _analysis(results: Results, setup: Setup) -> str:
     checks = [one.name for one in setup.checks if one.name != results.primary]
+    near = results.plan.frozen.get("near_outcome")
+    primary = f"The outcome of rounds is {near}; that of whole runs, which compares no sets, is {results.primary}"
     sentences = [
-        f"The primary outcome is {results.primary}",
+        primary if results.is_by_round else f"The primary outcome is {results.primary}",
         *([f"Further checks: {', '.join(checks)}"] if checks else []),
-        *ANALYSIS,
+        *[f"{name} is a verdict of the model {model}" for name, model in _judges(setup)],
+        *(rounds.ANALYSIS if results.is_by_round else ANALYSIS),
     ]
     sentences += _exclusions(results)
     if (look := results.look) is not None:
@@ -86,6 +102,11 @@ def _analysis(results: Results, setup: Setup) -> str:
         )
         sentences.append(f"{planned}: these are the results of {look}, whose level is {look.level:.2g}")
     return f"{'. '.join(sentences)}."
+
+
+def _judges(setup: Setup) -> list[tuple[str, str]]:
+    """Return the checks that ask a model, with its name."""
+    return [(one.name, name_of(one.function.model)) for one in setup.checks if isinstance(one.function, AskedCheck)]
 
 
 def _exclusions(results: Results) -> list[str]:
@@ -105,6 +126,9 @@ def _change(variant: Variant) -> str:
 
 
 def _told(value: object) -> str:
+    if isinstance(value, RandomGuidance):
+        among = ", ".join(f"{name} ({propensity:.3g})" for name, propensity in value.among.items())
+        return f"drawn by {value.assign} among {among}"
     name = getattr(value, "name", None) or getattr(value, "__name__", None)
     return str(name) if isinstance(name, str) else repr(value)
 
@@ -132,8 +156,13 @@ def _served(results: Results, row: Row) -> str:
 def _spent(rows: Sequence[Row]) -> Iterator[str]:
     for counts in ([row.input_tokens for row in rows], [row.output_tokens for row in rows]):
         yield UNKNOWN if None in counts else f"{sum(count or 0 for count in counts):,}"
-    costs = [row.cost for row in rows]
-    yield money(None if None in costs else sum(cost or 0.0 for cost in costs))
+    yield _total(row.cost for row in rows)
+
+
+def _total(costs: Iterable[float | None]) -> str:
+    """Return the sum of costs; unknown if one is."""
+    known = [*costs]
+    return money(None if None in known else sum(cost or 0.0 for cost in known))
 
 
 def _record(results: Results, setup: Setup) -> Iterator[tuple[str, str, str]]:
@@ -147,6 +176,8 @@ def _record(results: Results, setup: Setup) -> Iterator[tuple[str, str, str]]:
     yield "Versions at its beginning", _versions(plan.versions) if plan.versions else UNKNOWN, ""
     if now != plan.versions:
         yield "Versions of this report", _versions(now), ""
+    if _judges(setup):
+        yield "Judging", _total(row.judging_cost for row in results.rows), "cost of verdicts, besides those of runs"
     if setup.settings["budget"] is not None:
         yield "Budget", money(setup.settings["budget"]), "for all runs"
 

@@ -9,6 +9,7 @@ from agentnb.experiments.report.document import Block, Bullets, Document, Facts,
 from agentnb.experiments.report.figures import figures_of
 from agentnb.experiments.report.flow import flow_alone, flow_of
 from agentnb.experiments.report.methods import dated, methods_of
+from agentnb.experiments.report.rounds import NO_VARIANT, lift_of, names_of
 from agentnb.experiments.report.setup import Setup
 from agentnb.experiments.report.source import code_of
 from agentnb.experiments.results.comparison import Comparison
@@ -31,9 +32,9 @@ OF_PERSONAS = "All models are personas, which say nothing about language models.
 
 def report_of(results: Results, comparisons: Sequence[Comparison], setup: Setup, data: Sequence[Block], tasks: str) -> Document:
     """Return the report. ``data``: what is said of the files with the data; ``tasks``: the path of the one with the tasks."""
-    names = ", ".join(variant.name for variant in setup.variants)
+    names = ", ".join(names_of(results, setup))
     parts = (
-        _summary(comparisons),
+        _summary(results, comparisons),
         methods_of(results, setup),
         _flow(results, comparisons, setup),
         _estimates(results, comparisons),
@@ -47,11 +48,11 @@ def report_of(results: Results, comparisons: Sequence[Comparison], setup: Setup,
     return Document(f"Experiment {results.plan.id}: {names}", [*chain.from_iterable(parts)])
 
 
-def _summary(comparisons: Sequence[Comparison]) -> Iterator[Block]:
+def _summary(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
     for one in comparisons:
         yield Paragraph(f"{heading(one)[0]}, {one.primary}: {verdict(one)}")
     if not comparisons:
-        yield Paragraph("There is one variant: nothing is compared.")
+        yield Paragraph(NO_VARIANT if results.is_by_round else "There is one variant: nothing is compared.")
 
 
 def _flow(results: Results, comparisons: Sequence[Comparison], setup: Setup) -> Iterator[Block]:
@@ -82,6 +83,8 @@ def _estimates(results: Results, comparisons: Sequence[Comparison]) -> Iterator[
     headings, rows = means_of(results)
     yield Grid(headings, rows, range(1, len(headings)))
     yield Paragraph(f"{NO_DIFFERENCE}.")
+    if results.is_by_round:
+        yield from lift_of(results)
     for one in comparisons:
         yield from _titled(one, comparisons)
         yield Paragraph(verdict(one))

@@ -21,7 +21,7 @@ IMPORTS = """from __future__ import annotations
 import json
 from pathlib import Path
 
-from agentnb import Agent, Experiment, GuidanceSet, within
+from agentnb import Agent, Experiment, GuidanceSet, Judge, RandomGuidance, within
 """
 LEFT_OUT = ("tasks", "folder", "executor", "places")
 """Arguments that belong to the data, or to the machine that it ran on."""
@@ -99,7 +99,8 @@ def _name(value: Any, names: _Names) -> str:
     name = str(getattr(function, "__name__", type(value).__name__))
     module = str(getattr(function, "__module__", ""))
     if is_dataclass(value) and module.partition(".")[0] == "agentnb" and not isinstance(value, Workflow):
-        return repr(value)
+        given = [f"{one.name}={_literal(getattr(value, one.name), names)}" for one in fields(value) if one.init and one.repr]
+        return f"{type(value).__name__}({', '.join(given)})"
     try:
         text = textwrap.dedent(inspect.getsource(function)).rstrip()
     except (OSError, TypeError):

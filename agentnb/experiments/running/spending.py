@@ -102,8 +102,8 @@ def known_bounds(variants: Iterable[Variant], models: Sequence[str | Model], row
     """Return the most that a cell can spend, in US dollars: nothing, the budget of its agent, or the most of earlier rows."""
     bounds: dict[Group, float] = {}
     for row in rows:
-        if row.cost is not None and row.status != LOST:
-            bounds[row.variant, row.model] = max(row.cost, bounds.get((row.variant, row.model), 0.0))
+        if row.spent is not None and row.status != LOST:
+            bounds[row.variant, row.model] = max(row.spent, bounds.get((row.variant, row.model), 0.0))
     for group, (variant, model) in _groups(variants, models).items():
         most = 0.0 if model is not None and are_free([variant], [model]) else variant.budget
         if most is not None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from agentnb.experiments.results.rows import Row
-from agentnb.experiments.running.cell_runs import CellRun, Job
 from agentnb.experiments.running.control import Control
 from agentnb.experiments.running.engine import InKernel
-from agentnb.experiments.running.spending import CellSpending
+from agentnb.experiments.running.spending import CellSpending, Group
+
+CANDIDATES: Group = "", ""
+"""The group of all cells."""
 
 
 class BudgetReached(Exception):
@@ -20,17 +22,18 @@ class Stopped(Exception):
 
 
 class Ledger(CellSpending):
-    """What a search has spent, in US dollars, and may still spend on its next cell."""
+    """What a search has spent, in US dollars, and may still spend on its next cell. All candidates are taken to cost alike."""
 
     def __init__(self, limit: float | None, rows: Iterable[Row], other_costs: float, reserved: int) -> None:
         """``rows``: of cells that were run; ``other_costs``: US dollars of proposals; ``reserved``: cells of the judgement."""
-        costs = [row.cost or 0.0 for row in rows]
-        super().__init__(limit, sum(costs))
+        costs = [row.spent or row.cost or 0.0 for row in rows]
+        super().__init__(limit, sum(costs), {CANDIDATES: max(costs)} if costs else {})
         self.other_costs = other_costs
         self.reserved = reserved
-        self.running = 0
-        self.dearest = max(costs, default=None)
-        """The most that a cell has cost, which each further one is taken to cost; None before the first."""
+
+    def begin(self, key: str, group: Group) -> None:
+        """Set aside what a cell can spend, whichever its candidate."""
+        super().begin(key, CANDIDATES)
 
     @property
     def spent(self) -> float:
@@ -38,44 +41,32 @@ class Ledger(CellSpending):
         return super().spent + self.other_costs
 
     @property
+    def dearest(self) -> float | None:
+        """The most that a cell has cost, which each further one is taken to cost; None before the first."""
+        return self._bounds.get(CANDIDATES)
+
+    @property
     def available(self) -> float | None:
         """US dollars that are not spent, nor set aside for cells under way and the judgement; None without a limit."""
         if self.limit is None:
             return None
-        return self.limit - self.spent - (self.dearest or 0.0) * (self.running + self.reserved)
+        return self.limit - self.spent - self.set_aside - (self.dearest or 0.0) * self.reserved
 
     @property
     def is_spent(self) -> bool:
         """Whether no further cell may begin. The first runs alone: it shows what a cell costs."""
-        if self.available is None:
-            return False
-        return self.running > 0 if self.dearest is None else self.available < max(self.dearest, 0.0) or self.available <= 0
+        return self.available is not None and (self.available < (self.dearest or 0.0) or self.available <= 0)
 
 
-class CountedCells:
-    """Runs cells in the kernel and counts those under way for the ledger; its servers stay up from batch to batch."""
-
-    waiting = 0
-    """Cells that were handed on and have not begun: none."""
-
-    def __init__(self, kernel: InKernel, ledger: Ledger) -> None:
-        self.kernel = kernel
-        self.ledger = ledger
-        self.places = kernel.places
-
-    async def run(self, job: Job) -> CellRun:
-        """Run a cell to its end."""
-        ledger = self.ledger
-        ledger.running += 1
-        try:
-            done = await self.kernel.run(job)
-        finally:
-            ledger.running -= 1
-        ledger.dearest = max(ledger.dearest or 0.0, done.row.cost or 0.0)
-        return done
+class KeptKernel(InKernel):
+    """Runs the cells of many batches, each of which closes it: its servers stay up until its end."""
 
     async def close(self) -> None:
         """Keep all for the next batch."""
+
+    async def end(self) -> None:
+        """End the MCP servers."""
+        await super().close()
 
 
 class SearchControl(Control):

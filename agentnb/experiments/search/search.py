@@ -219,7 +219,7 @@ class Search:
             raise
         outcome.runs += len(results.rows)
         assert results.records is not None, "results of an experiment have them"
-        ledger.other_costs += sum(row.cost or 0.0 for row in results.records.attempts())
+        ledger.other_costs += sum(row.spent or row.cost or 0.0 for row in results.records.attempts())
         if results.missing:
             outcome.notes.append(f"not judged: {counted(results.missing, 'run')} of the judgement missing")
         else:
@@ -310,7 +310,7 @@ class Search:
     def _design(self) -> SearchDesign:
         read, split, runs = self._read, self._read.split, self.repeats * max(1, len(self._models))
         searched, held_out = len(split.searched), len(split.held_out)
-        free = are_free([self._start], self._models)
+        free = are_free([self._start], self._models, read.checks)
         judgement = design_of(
             tasks=[read.tasks[place] for place in split.held_out],
             variants=("start", "best"),

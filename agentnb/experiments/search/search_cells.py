@@ -14,8 +14,8 @@ from agentnb.experiments.planning.variants import Variant, read_variants
 from agentnb.experiments.results.folder import Records
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running.cell_runs import Work
-from agentnb.experiments.running.engine import Engine, InKernel
-from agentnb.experiments.search.ledger import BudgetReached, CountedCells, Ledger, SearchControl, Stopped
+from agentnb.experiments.running.engine import Engine
+from agentnb.experiments.search.ledger import BudgetReached, KeptKernel, Ledger, SearchControl, Stopped
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.models.model import Model
 from agentnb.runtime.questions.answerers import Approve
@@ -55,7 +55,7 @@ class CellPlan:
 
     def work(self, variant: Variant) -> Work:
         """Return what runs of the variant need."""
-        checks, seconds = self.checks, self.check_seconds
+        checks, seconds = [check for check in self.checks if not check.is_asked], self.check_seconds
         return Work(self.id, self.tasks, (variant,), self.models, checks, self.primary, self.approve, seconds)
 
 
@@ -68,7 +68,7 @@ class SearchCells:
     ledger: Ledger
     control: SearchControl
     places: int
-    _kernel: InKernel | None = None
+    _kernel: KeptKernel | None = None
     _variants: dict[str, Variant] = field(default_factory=dict)
     _rows: dict[str, Row] = field(default_factory=dict)
 
@@ -96,10 +96,11 @@ class SearchCells:
             if self.control.is_stopping:
                 raise Stopped
             work = self.plan.work(variant)
-            self._kernel = self._kernel or InKernel(work, self.records, self.ledger, self.places)
+            self._kernel = self._kernel or KeptKernel(work, self.records, self.ledger, self.places)
             self._kernel.work = work
-            executor = CountedCells(self._kernel, self.ledger)
-            await Engine([schedule], work, self.records, self.control, self.ledger, executor).run(self._rows)
+            judges = [check for check in self.plan.checks if check.is_asked]
+            engine = Engine([schedule], work, self.records, self.control, self.ledger, self._kernel, judges=judges)
+            await engine.run(self._rows)
             self._rows = self.records.rows()
             if any(key not in self._rows for key in keys):
                 raise Stopped if self.control.is_stopping else BudgetReached
@@ -108,4 +109,4 @@ class SearchCells:
     async def close(self) -> None:
         """End what its runs share."""
         if self._kernel is not None:
-            await self._kernel.close()
+            await self._kernel.end()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from judges import judge_of_calls
 from markdown_it import MarkdownIt
 from small_experiments import check_line, rows
 
-from agentnb import Agent, Experiment, GuidanceSet, within
+from agentnb import Agent, Experiment, GuidanceSet, RandomGuidance, within
 from agentnb.experiments.form.yaml_reader import read_experiment
 from agentnb.experiments.results.results import Results
 
@@ -55,6 +58,24 @@ def test_code_of_a_report_makes_the_same_table(tmp_path: Path, monkeypatch: pyte
     again = names["exp"].run_sync(show=False)
     assert table(again).equals(table(results))
     assert set(again.table().columns) == set(results.table().columns)
+
+
+def test_code_names_judges_and_draws_as_they_were_made(tmp_path: Path) -> None:
+    judge, model = judge_of_calls()
+    variants = {"off": "off", "drawn": RandomGuidance({"off": 0.25, GuidanceSet("own", {"text": "Call it."}): 0.75})}
+    experiment = Experiment(rows(6), {name: {"guidance": given} for name, given in variants.items()}, PERSONA, primary=judge)
+    results = replace(experiment, agent={"tools": [check_line]}, folder=False).run_sync(show=False)
+    text = results.report(tmp_path / "paper.md").read_text("utf-8").replace("\\", "")
+    (code,) = code_in(tmp_path / "paper.md")
+    given = ast.parse(code).body[-1].value.keywords  # type: ignore[attr-defined]  # an assignment of a call
+    code_of = {one.arg: ast.unparse(one.value) for one in given}
+    assert code_of["primary"] == f"Judge(model={model.name!r}, rubric={judge.rubric!r}, name='judge')"
+    assert f"judge is a verdict of the model {model.name}." in text and "| Judging | $0 |" in text
+    names: dict[str, Any] = {}
+    exec(code.partition("\n\n")[0], names)
+    exec("from agentnb import GuidanceSet, RandomGuidance", names)
+    assert eval(code_of["variants"], names) == {name: {"guidance": given} for name, given in variants.items()}
+    assert "drawn by run among off (0.25), own (0.75)" in text
 
 
 def test_yaml_cell_is_in_its_report_as_written(tmp_path: Path) -> None:

@@ -7,6 +7,9 @@ import math
 from pathlib import Path
 from typing import Any
 
+import pytest
+from judges import judge_of_calls
+from made_results import row
 from small_experiments import CHATTY, check_line, small
 
 from agentnb.experiments.running.spending import CellSpending
@@ -90,3 +93,7 @@ def test_design_shows_what_is_set_aside(tmp_path: Path) -> None:
     assert bounded.design().set_aside == 0.25
     assert "Budget: $2, up to $0.25 of it set aside for each run under way." in repr(bounded.design())
     assert small(6, budget=1.0).design().set_aside == 0.0  # personas cost nothing
+    judged = small(6, budget=1.0, primary=judge_of_calls()[0])
+    assert judged.design().set_aside is None  # and a judge something
+    rows = [row("off", f"t{place}", True, cost=0.1, judging_cost=cost) for place, cost in enumerate((0.2, 0.0))]
+    assert judged._bounds(rows) == {("off", rows[0].model): pytest.approx(0.3)}

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from judges import RUBRIC, verdict
 from made_results import row
 from property_settings import AT_NIGHT
-from small_searches import PRICED, searched, small_search
+from small_searches import CHATTY, PRICED, searched, small_search
 
+from agentnb import Judge
+from agentnb.core.messages import Message, Text
+from agentnb.core.usage import Usage
 from agentnb.experiments.results.folder import ExperimentFolder
 from agentnb.experiments.search.ledger import Ledger
+from agentnb.models.model import Reply
+from agentnb.models.scripted import ScriptedModel
 
 
 def test_cells_begin_only_while_the_budget_holds_all_that_may_follow() -> None:
@@ -25,15 +32,36 @@ def test_cells_begin_only_while_the_budget_holds_all_that_may_follow() -> None:
         (0.04, 0.0, 0, 0, True),
     ):
         ledger = Ledger(limit, rows, other, reserved)
-        ledger.running = running
+        for number in range(running):
+            ledger.begin(f"{number}", ("candidate", "m"))
         assert ledger.is_spent is is_spent, (limit, other, reserved, running)
 
 
 def test_first_cell_runs_alone_to_show_what_cells_cost() -> None:
     ledger = Ledger(1.0, [], 0.0, 100)
-    assert not ledger.is_spent
-    ledger.running = 1
-    assert ledger.is_spent
+    states = [ledger.is_spent]
+    ledger.begin("a", ("start", "m"))
+    ledger.pay("a", 0.01)
+    states.append(ledger.is_spent)
+    ledger.end("a")
+    states.append(ledger.is_spent)
+    assert states == [False, True, True] and ledger.dearest == 0.01, "the judgement takes what is left"
+    ledger.reserved = 0
+    ledger.begin("b", ("candidate", "m"))
+    states.append(ledger.is_spent)
+    assert not states[-1] and ledger.has_room, "a candidate that is new costs what others cost"
+
+
+def test_search_keeps_and_pays_the_verdicts_of_judges(tmp_path: Path) -> None:
+    priced = Reply(Message("assistant", (Text(verdict("failed")),)), usage=Usage(cost=0.25), stop_reason="end_turn")
+    judge = Judge(ScriptedModel([priced], name="scripted:judge", repeat=True), RUBRIC)
+    given: dict[str, Any] = {"primary": judge, "folder": tmp_path, "proposals": 1, "model": CHATTY}
+    assert "Cost: unknown" in repr(small_search(**given).design())
+    found = searched(small_search(budget=11.0, **given))
+    rows = ExperimentFolder(tmp_path / "cells").attempts()
+    assert found.spent == sum(one.judging_cost or 0.0 for one in rows) == 0.25 * len(rows) <= 11.0
+    assert all(one.judged for one in rows)
+    assert searched(small_search(budget=11.0, **given)).spent == found.spent, "it counts what was spent before"
 
 
 def cost_of(folder: Path) -> float:
