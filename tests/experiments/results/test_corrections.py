@@ -115,6 +115,13 @@ def test_what_cannot_be_corrected_says_so(subtests: pytest.Subtests) -> None:
         compared(rows, quality(labels)).equivalence(0.1)
 
 
+def test_missing_verdicts_are_told_apart_from_missing_values() -> None:
+    rows, labels = draw(Random(1), 80, 40, (0.7, 0.4), ((0.9, 0.7), (0.8, 0.9)))
+    rows[0] = judged_row("a", "t0", None, key="a0", digest="a0")
+    assert "1 missing value" in compared(rows).robustness
+    assert "1 missing verdict" in compared(rows, quality(labels)).robustness
+
+
 def test_difference_beyond_what_there_can_be_keeps_its_interval() -> None:
     for arms, sign in (("ab", 1), ("ba", -1)):
         rows = [
