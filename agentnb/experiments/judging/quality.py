@@ -10,7 +10,7 @@ from agentnb.core.log.outcome import deciding
 from agentnb.errors import SettingsError
 from agentnb.experiments.planning.verdicts import AskedCheck, Verdicts
 from agentnb.experiments.results.corrections import Judged, JudgeQuality
-from agentnb.experiments.results.folder import ExperimentFolder
+from agentnb.experiments.results.folder import ExperimentFolder, Plan
 from agentnb.experiments.results.judged_rows import folder_of_source
 from agentnb.experiments.results.recorded import arm_of, name_of_task
 from agentnb.experiments.results.results import Results
@@ -52,12 +52,13 @@ def _known(judge: AskedCheck, runs: Results | RunSource, labelled: dict[str, boo
     """Yield what is known of labelled runs: by the rows of an experiment with this judge, else by verdicts that were kept."""
     if isinstance(runs, Results):
         runs.check_open()
-        yield from ((row.run_id, _of_row(row, judge.name)) for row in runs.rows if row.run_id in labelled)
+        name = judge.name if _is_of(judge, runs.plan) else None
+        yield from ((row.run_id, _of_row(row, name)) for row in runs.rows if row.run_id in labelled)
         return
     folder = folder_of_source(runs)
     records = None if folder is None else ExperimentFolder(folder)
     plan = None if records is None else records.plan()
-    if records is not None and plan is not None and plan.frozen.get("checks", {}).get(judge.name) == judge.content:
+    if records is not None and plan is not None and _is_of(judge, plan):
         yield from ((row.run_id, _of_row(row, judge.name)) for row in records.rows().values() if row.run_id in labelled)
         return
     verdicts = Verdicts(folder or Path.cwd() / ".agentnb")
@@ -67,6 +68,12 @@ def _known(judge: AskedCheck, runs: Results | RunSource, labelled: dict[str, boo
             yield run.id, Known(arm_of(run), (False, name_of_task(run)), None if kept is None else kept.value)
 
 
-def _of_row(row: Row, judge: str) -> Known:
-    value = row.value(judge)
+def _is_of(judge: AskedCheck, plan: Plan) -> bool:
+    """Return whether the verdicts of an experiment are those of this judge, and not of one with another rubric or model."""
+    return bool(plan.frozen.get("checks", {}).get(judge.name) == judge.content)
+
+
+def _of_row(row: Row, judge: str | None) -> Known:
+    """Return what is known of the run of a row. ``judge``: the name of its check; None if it did not judge the run."""
+    value = None if judge is None else row.value(judge)
     return Known(row.variant, (bool(row.cluster), row.cluster or row.task), None if value is None else bool(value))

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
-from agentnb.tables.loops import found
+from agentnb.tables.loops import LOOP, found
 
 FOLLOWED, CALL_WORKED, NO_LOOP = "followed", "call_worked", "no_loop_within_3"
 NEAR_OUTCOMES = (FOLLOWED, CALL_WORKED, NO_LOOP)
@@ -45,7 +45,7 @@ def _call_worked(run: Run) -> NearValue:
 
 def _no_loop(run: Run, rounds: int) -> NearValue:
     """Return whether no loop was found in so many rounds from this one on; a run cut short before has no value."""
-    last_rounds = {row.last for row in found(run)}
+    last_rounds = {row.last for row in found(run) if row.family == LOOP}
 
     def value(index: int, followed: bool | None) -> bool | None:
         if run.rounds[index].reply is None:

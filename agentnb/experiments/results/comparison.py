@@ -101,8 +101,10 @@ class Comparison:
     @property
     def price(self) -> float | None:
         """How many times as wide the interval is as without planned looks; None without looks, or without an interval."""
+        if self.look is None or self.interval is None:
+            return None
         fixed = self._analyse(self.units, ALPHA)
-        if self.look is None or self.interval is None or not isinstance(fixed, Difference) or fixed.interval is None:
+        if not isinstance(fixed, Difference) or fixed.interval is None:
             return None
         return (self.interval[1] - self.interval[0]) / (fixed.interval[1] - fixed.interval[0])
 
@@ -169,7 +171,8 @@ class Comparison:
         """Whether the missing values could turn the result, as a sentence; empty if none is missing."""
         if self.could_turn is None:
             return ""
-        values = counted(self.missing_values, "missing value")
+        kind = "missing value" if self.quality is None else "missing verdict"  # a correction takes them to err as the others
+        values = counted(self.missing_values, kind)
         within = "" if self.limits or self._seen <= {*PASSES} else ", within the values seen"
         if self.could_turn:
             return f"{values} could turn it{within}"

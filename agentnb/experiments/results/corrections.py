@@ -43,7 +43,7 @@ class Judged(NamedTuple):
 
 
 class ErrorRates(NamedTuple):
-    """How right a judge is on labelled runs, with 95 per cent intervals that take tasks as independent."""
+    """How right a judge is on labelled runs, with 95 per cent intervals that take tasks as independent, but for kappa."""
 
     runs: int
     sensitivity: Share
@@ -55,7 +55,7 @@ class ErrorRates(NamedTuple):
     healthy_if_failed: Share
     """Share of healthy runs among those that it fails."""
     kappa: Share
-    """Agreement beyond chance with the labels, Cohen's kappa."""
+    """Agreement beyond chance with the labels, Cohen's kappa; its interval takes runs as independent."""
 
 
 def rates_of(judged: Iterable[Judged]) -> ErrorRates:
@@ -201,8 +201,8 @@ class Correction(NamedTuple):
         for moved in self._moved(passed):
             below.append((scale * max(0.0, found.value - min(moved))) ** 2)
             above.append((scale * max(0.0, max(moved) - found.value)) ** 2)
-        value = min(max(found.value, -1.0), 1.0)
-        interval = (max(found.value - fsum(below) ** 0.5, -1.0), min(found.value + fsum(above) ** 0.5, 1.0))
+        value = min(max(found.value, -1.0), 1.0)  # sensitivity and specificity may take it beyond what a difference can be
+        interval = (max(value - fsum(below) ** 0.5, -1.0), min(value + fsum(above) ** 0.5, 1.0))
         p_value = _p_value(value, interval, deviations)
         return judged._replace(value=value, interval=interval, p_value=p_value, max_exception_share=None)
 

@@ -50,6 +50,8 @@ def test_quality_is_that_of_the_counted_verdicts(tmp_path: Path, subtests: pytes
         assert compare(results, "matrix", "off").difference != pytest.approx(exact.difference)
     with subtests.test("of another rubric it is refused"), pytest.raises(SettingsError, match="does not decide here"):
         compare(results, "matrix", "off", quality=Judge(judge.model, "Another.").quality(path, results))
+    with subtests.test("another judge has no verdict in these results"):
+        assert Judge(judge.model, "Another.").quality(path, results).unjudged == 16
     with subtests.test("what people disagree about is left out and said"):
         labelled(tmp_path / "exp", {results.rows[0].run_id: not truth[results.rows[0].run_id]}, who="bob")
         assert judge.quality(path).disputed == 1 and len(judge.quality(path).judged) == 15

@@ -6,7 +6,15 @@ import pytest
 from scripted_runs import do, play, think, work
 
 from agentnb import Matrix, ToolCall
+from agentnb.detect.blocks.errors import FailingTool
 from agentnb.experiments.planning.near_outcomes import NearOutcome, find_near_outcome
+
+
+class FailingTwice(FailingTool):
+    """A failure twice in a row: no loop."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
 
 
 def fail() -> str:
@@ -25,6 +33,7 @@ def test_near_outcomes_are_those_of_the_rounds_after(subtests: pytest.Subtests) 
     same = "The table has three columns and twelve rows, and none of its values is missing."
     talk = (do(1), same, same, "Another thing.", "[WORKFLOW_COMPLETE]")
     long = {"policy": Matrix(workflow_mode=True)}
+    fails = (ToolCall("fail", {}), ToolCall("fail", {}), "Done.")
     cases = {
         "a call that ran": ("call_worked", (do(1), "Done."), {}, [True, False]),
         "a call that raised": ("call_worked", (ToolCall("fail", {}), do(1), "Done."), {}, [False, True, False]),
@@ -33,6 +42,7 @@ def test_near_outcomes_are_those_of_the_rounds_after(subtests: pytest.Subtests) 
         "a call that repeats too often": ("call_worked", (do(1),) * 3 + ("Done.",), {}, [True, True, False, False]),
         "a loop in the round itself": ("no_loop_within_1", talk, long, [True, True, False, True, True]),
         "a loop in the next": ("no_loop_within_2", talk, long, [True, False, False, True, True]),
+        "another finding than a loop": ("no_loop_within_1", fails, {"detect": FailingTwice}, [True, True, True]),
         "cut short before": ("no_loop_within_2", (do(1), do(2)), {"max_rounds": 2}, [True, None]),
     }
     for name, (outcome, replies, settings, expected) in cases.items():

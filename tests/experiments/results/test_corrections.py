@@ -115,6 +115,23 @@ def test_what_cannot_be_corrected_says_so(subtests: pytest.Subtests) -> None:
         compared(rows, quality(labels)).equivalence(0.1)
 
 
+def test_missing_verdicts_are_told_apart_from_missing_values() -> None:
+    rows, labels = draw(Random(1), 80, 40, (0.7, 0.4), ((0.9, 0.7), (0.8, 0.9)))
+    rows[0] = judged_row("a", "t0", None, key="a0", digest="a0")
+    assert "1 missing value" in compared(rows).robustness
+    assert "1 missing verdict" in compared(rows, quality(labels)).robustness
+
+
+def test_difference_beyond_what_there_can_be_keeps_its_interval() -> None:
+    for arms, sign in (("ab", 1), ("ba", -1)):
+        rows = [
+            judged_row(arm, f"t{n}", arm == arms[0], key=f"{arm}{n}", digest=f"{arm}{n}") for arm in arms for n in range(60)
+        ]
+        found = compared(rows, quality({}, table(80, 20, 20, 80)))
+        assert found.difference == sign and found.p_value < 0.05
+        assert min(map(abs, found.interval)) < 1 == max(map(abs, found.interval)) and found.interval[0] < found.interval[1]
+
+
 def test_verdict_that_no_labelled_run_got_may_be_wrong_each_time() -> None:
     rows = [judged_row(arm, f"t{n}", n > 2, key=f"{arm}{n}", digest=f"{arm}{n}") for arm in "ab" for n in range(30)]
     rows[-1] = judged_row("b", "t29", False, key="b29", digest="b29")
