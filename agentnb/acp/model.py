@@ -1,0 +1,150 @@
+"""An agent of others in the place of a model: each of its rounds is a reply, its tool calls go through the run's one door."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agentnb.acp.calls import ForeignCall, Kind, subject_of_kind
+from agentnb.acp.foreign_agent import UNTOLD, ForeignAgent
+from agentnb.acp.session import Session
+from agentnb.core.log.events import TextDelta
+from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking
+from agentnb.core.redaction import redact
+from agentnb.core.request import Request, ToolSpec
+from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.models.model import Reply, StreamItem
+from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
+from agentnb.tools.toolbox import Toolbox
+
+CALLS = "tool_use"
+"""The stop reason of a reply that ends because calls began: it is ours, no agent says it."""
+
+
+class AcpModel:
+    """One run's conversation with an agent. It is made for a run, and `close` ends its process."""
+
+    def __init__(self, foreign: ForeignAgent, work_dir: Path) -> None:
+        self._agent, self.name = foreign.known, foreign.name
+        self._work_dir, self._model, self._mode = work_dir, foreign.model, foreign.mode or foreign.known.asks_in
+        self._session: Session | None = None
+        self._heard = 0
+        """User messages of the conversation that the agent was told."""
+        self._cost_before = 0.0
+        self.tools = ForeignToolbox(self)
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        """Yield the deltas of a round, then its reply: with the calls that have begun, or the last words of the turn."""
+        if self._session is None:
+            self._session = Session(self._agent, self.name)
+            env = {name: os.environ[name] for name in self._agent.keys if name in os.environ}
+            await self._session.start(self._work_dir, env, self._mode, self._model)
+        session = self._session
+        for call in session.calls.values():
+            if call.is_taken and not call.answer.done():
+                call.answer.set_result(False)  # judged, and not allowed to run
+        if not session.is_in_turn:
+            session.prompt(self._untold(request))
+        words: list[str] = []
+        thoughts: list[str] = []
+        while True:
+            item = await session.next()
+            if isinstance(item, Mapping | list):
+                break
+            (words if isinstance(item, TextDelta) else thoughts).append(item.text)
+            yield item
+        calls = item if isinstance(item, list) else []
+        parts: list[AnyPart] = [Thinking("".join(thoughts))] if thoughts else []
+        parts += [Text("".join(words))] if words else []
+        parts += [call.as_call for call in calls]
+        stop_reason = CALLS if isinstance(item, list) else UNTOLD if self._has_untold(request) else str(item["stopReason"])
+        usage = UNKNOWN if isinstance(item, list) else self._usage(item, session)
+        yield Reply(Message("assistant", tuple(parts)), usage, stop_reason)
+
+    def _untold(self, request: Request) -> list[dict[str, Any]]:
+        """Return what the person has said since the last turn, as blocks of a prompt."""
+        said = [message for message in request.messages if message.role == "user"]
+        new, self._heard = said[self._heard :], len(said)
+        return [_block(part) for message in new for part in message.parts if isinstance(part, Text | Image)]
+
+    def _has_untold(self, request: Request) -> bool:
+        return sum(message.role == "user" for message in request.messages) > self._heard
+
+    def _usage(self, end: Mapping[str, Any], session: Session) -> Usage:
+        told, cost = end.get("usage"), session.cost
+        spent = None if cost is None else max(0.0, cost - self._cost_before)
+        self._cost_before = cost or self._cost_before
+        if not isinstance(told, dict) or self._agent.usage != "turn":
+            return Usage(cost=spent)
+        return Usage(_count(told, "inputTokens"), _count(told, "outputTokens"), _count(told, "cachedReadTokens"), cost=spent)
+
+    def call_of(self, call_id: str) -> ForeignCall | None:
+        """Return the call of this id."""
+        return None if self._session is None else self._session.calls.get(call_id)
+
+    async def close(self) -> None:
+        """End the agent's process and all that it began."""
+        if self._session is not None:
+            await self._session.close()
+
+
+def _count(told: Mapping[str, Any], name: str) -> int | None:
+    value = told.get(name)
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def _block(part: Text | Image) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    from base64 import b64encode
+
+    return {"type": "image", "mimeType": part.media_type, "data": b64encode(part.data).decode()}
+
+
+class ForeignTool:
+    """A tool of the agent: to run a call is to let the agent run it, and to wait for the end that it tells."""
+
+    parallel_safe = True
+    blocking = False
+    timeout = None
+
+    def __init__(self, model: AcpModel, form: Kind) -> None:
+        self._model = model
+        properties = {form.subject: {"type": "string"}} if form.subject else {}
+        self.spec = ToolSpec(form.name, "", {"type": "object", "properties": properties})
+        self.effects, self.subject, self.flag = form.effects, subject_of_kind(form), form.flag
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        """Allow the call, and wait for its end."""
+        call = self._model.call_of(context.call_id)
+        if call is None:
+            return failure("no_result", "The agent makes this call no longer.")
+        is_as_made = arguments == redact(call.as_call).arguments
+        if not call.answer.done():
+            call.answer.set_result(is_as_made)
+        await call.end.wait()
+        if not is_as_made:
+            return failure("edited", "The agent takes no other arguments than its own: the call was rejected.")
+        return call.outcome
+
+
+class ForeignToolbox(Toolbox):
+    """The tools of an agent, which nobody lists: each is known from the first call of its kind."""
+
+    def __init__(self, model: AcpModel, tools: Iterable[Any] = ()) -> None:
+        super().__init__(tools)
+        self._model = model
+
+    def get(self, name: str) -> Tool | None:
+        """Return the tool of this name."""
+        found = super().get(name)
+        if found is not None:
+            return found
+        session = self._model._session
+        form = next((call.form for call in (session.calls.values() if session else ()) if call.form.name == name), None)
+        if form is None:
+            return None
+        made = self._tools[name] = ForeignTool(self._model, form)
+        return made

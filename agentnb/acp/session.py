@@ -1,0 +1,200 @@
+"""A session with an agent: its process, what it is asked, and what comes of each turn, in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from acp.connection import Connection, StreamDirection, StreamEvent
+from acp.exceptions import RequestError
+
+import agentnb
+from agentnb.acp.calls import ForeignCall
+from agentnb.acp.known_agents import KnownAgent
+from agentnb.acp.process import AgentProcess
+from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
+from agentnb.errors import ModelError
+
+PROTOCOL = 1
+SECONDS_TO_START = 60
+SECONDS_TO_CANCEL = 0.5
+KINDS_OF_OPTIONS = {True: "allow_once", False: "reject_once"}
+"""The option that answers for a decision: never one of the agent's own memory."""
+
+
+class Session:
+    """One process of an agent, and its conversation. Lives on one event loop.
+
+    What comes of a turn is read by `next`: the deltas of its text, then `ForeignCall` objects that are ready, then its end.
+    """
+
+    def __init__(self, agent: KnownAgent, name: str) -> None:
+        self.name = name
+        self._agent = agent
+        self._process: AgentProcess | None = None
+        self._connection: Connection | None = None
+        self._id = ""
+        self._turn: asyncio.Task[Any] | None = None
+        self._deltas: deque[ReplyDelta] = deque()
+        self._news = asyncio.Event()
+        self.calls: dict[str, ForeignCall] = {}
+        self.plan: list[Any] | None = None
+        """The plan as last told; None before the first."""
+        self.cost: float | None = None
+        """US dollars of the session so far, if the agent says it."""
+        self.unknown: Counter[str] = Counter()
+        """Kinds of updates that agentnb does not know."""
+        self.about: dict[str, Any] = {}
+        """What the agent said of itself at the start: name, version, capabilities, modes."""
+
+    # Its start and its end
+
+    async def start(self, work_dir: Path, env: Mapping[str, str], mode: str = "", model: str = "") -> None:
+        """Start the process and open a session in a folder. Raises `ModelError`."""
+        command = self._agent.command
+        try:
+            self._process = await AgentProcess.start(command, work_dir, {**self._agent.env, **env})
+        except OSError as error:
+            raise ModelError(f"{self.name} could not be started: {error.strerror or error}", self._how_to_install) from error
+        self._connection = Connection(self._answer, self._process.writer, self._process.reader, observers=[self._observe])
+        try:
+            async with asyncio.timeout(SECONDS_TO_START):
+                begun = await self._request(
+                    "initialize",
+                    protocolVersion=PROTOCOL,
+                    clientCapabilities={"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
+                    clientInfo={"name": "agentnb", "title": "agentnb", "version": agentnb.__version__},
+                )
+                opened = await self._request("session/new", cwd=str(work_dir), mcpServers=[])
+                self._id = opened["sessionId"]
+                modes = opened.get("modes") or {}
+                if mode and mode != modes.get("currentModeId"):
+                    await self._request("session/set_mode", sessionId=self._id, modeId=mode)
+                if model:
+                    await self._request("session/set_config_option", sessionId=self._id, configId="model", value=model)
+        except TimeoutError as error:
+            raise ModelError(f"{self.name} did not answer for {SECONDS_TO_START} s", self._said()) from error
+        self.about = {"agent": begun.get("agentInfo"), "capabilities": begun.get("agentCapabilities"), "modes": modes}
+
+    async def close(self) -> None:
+        """Cancel the turn that runs, and end the process with all that it began."""
+        if self.is_in_turn and self._connection is not None:
+            with suppress(ConnectionError, OSError):
+                await self._connection.send_notification("session/cancel", {"sessionId": self._id})
+            assert self._turn is not None, "it runs"
+            await asyncio.wait((self._turn,), timeout=SECONDS_TO_CANCEL)
+        try:
+            if self._connection is not None:
+                await self._connection.close()
+        finally:
+            if self._process is not None:
+                await self._process.end()
+        if self._turn is not None:
+            self._turn.cancel()
+            await asyncio.wait((self._turn,))
+
+    # Its turns
+
+    @property
+    def is_in_turn(self) -> bool:
+        """Whether a turn runs, or its end was not read yet."""
+        return self._turn is not None and not self._turn.done()
+
+    def prompt(self, blocks: list[dict[str, Any]]) -> None:
+        """Begin a turn."""
+        self._turn = asyncio.ensure_future(self._request("session/prompt", sessionId=self._id, prompt=blocks))
+        self._turn.add_done_callback(lambda _: self._news.set())
+
+    async def next(self) -> ReplyDelta | list[ForeignCall] | Mapping[str, Any]:
+        """Return the next delta, else the calls that are ready, else the end of the turn. Raises `ModelError`."""
+        while True:
+            self._news.clear()
+            if self._deltas:
+                return self._deltas.popleft()
+            if ready := [call for call in self.calls.values() if call.is_ready and not call.is_taken]:
+                for call in ready:
+                    call.is_taken = True
+                return ready
+            assert self._turn is not None, "there was a prompt"
+            if self._turn.done():
+                for call in self.calls.values():
+                    call.end.set()  # nothing more is told of it
+                return await self._turn
+            await self._news.wait()
+
+    async def _request(self, method: str, **params: Any) -> Any:
+        assert self._connection is not None, "it has started"
+        try:
+            return await self._connection.send_request(method, params) or {}
+        except RequestError as error:
+            raise ModelError(f"{self.name}: {error}", self._said() or self._agent.sign_in) from error
+        except ConnectionError as error:
+            raise ModelError(f"{self.name} has ended: {error}", self._said()) from error
+
+    # What the agent sends
+
+    def _observe(self, event: StreamEvent) -> None:
+        """Take a message in the order of its arrival, before anything answers it."""
+        message = event.message
+        if event.direction is not StreamDirection.INCOMING:
+            return
+        params = message.get("params")
+        if not isinstance(params, dict):
+            return
+        if message.get("method") == "session/update" and isinstance(params.get("update"), dict):
+            self._take(params["update"])
+        elif message.get("method") == "session/request_permission" and isinstance(params.get("toolCall"), dict):
+            call = self._call(params["toolCall"])
+            call.options = [option for option in params.get("options") or () if isinstance(option, dict)]
+        self._news.set()
+
+    def _take(self, update: Mapping[str, Any]) -> None:
+        match update.get("sessionUpdate"):
+            case "agent_message_chunk" | "agent_thought_chunk" as kind:
+                content = update.get("content")
+                text = content.get("text") if isinstance(content, dict) else None
+                if isinstance(text, str) and text:
+                    self._deltas.append(TextDelta(text) if kind == "agent_message_chunk" else ThinkingDelta(text))
+            case "tool_call" | "tool_call_update":
+                self._call(update)
+            case "plan":
+                self.plan = update.get("entries") or []
+            case "usage_update":
+                cost = update.get("cost")
+                if isinstance(cost, dict) and cost.get("currency") == "USD" and isinstance(cost.get("amount"), int | float):
+                    self.cost = float(cost["amount"])
+            case "user_message_chunk" | "available_commands_update" | "current_mode_update" | "config_option_update":
+                pass
+            case other:
+                self.unknown[str(other)] += 1
+
+    def _call(self, update: Mapping[str, Any]) -> ForeignCall:
+        call_id = str(update.get("toolCallId"))
+        call = self.calls.get(call_id) or self.calls.setdefault(call_id, ForeignCall(call_id))
+        call.merge(update)
+        return call
+
+    async def _answer(self, method: str, params: Any, is_notification: bool) -> Any:
+        """Answer a request of the agent; the observer has taken what it says."""
+        if is_notification:
+            return None
+        if method == "session/request_permission":
+            call = self.calls[str(params["toolCall"]["toolCallId"])]
+            kind = KINDS_OF_OPTIONS[await asyncio.shield(call.answer)]
+            chosen = next((option for option in call.options or () if option.get("kind") == kind), None)
+            outcome = {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen["optionId"]}
+            return {"outcome": outcome}
+        raise RequestError.method_not_found(method)
+
+    def _said(self) -> str:
+        """Return what it wrote last to standard error, as advice."""
+        said = "" if self._process is None else self._process.stderr_end()
+        return f"It said: {said.splitlines()[-1]}" if said else ""
+
+    @property
+    def _how_to_install(self) -> str:
+        return f"Install it: {self._agent.install}" if self._agent.install else ""
