@@ -54,8 +54,8 @@ class ForeignCall:
         self.locations: Sequence[Any] = ()
         self.options: Sequence[Mapping[str, Any]] | None = None
         """The answers to the agent's question whether it may run; None before it asks."""
-        self.is_taken = False
-        """Whether a reply has it."""
+        self.made: ToolCall | None = None
+        """The call as the reply has it in which it was made; None before."""
         self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """Whether it may run."""
         self.end = asyncio.Event()
@@ -100,10 +100,10 @@ class ForeignCall:
                 told[form.subject] = value
         return told or {"title": self.title, **({"paths": places} if places else {})}
 
-    @property
-    def as_call(self) -> ToolCall:
-        """The call as the log has it."""
-        return ToolCall(self.form.name, self.arguments, self.id)
+    def take(self) -> ToolCall:
+        """Return the call for a reply: what it says from then on changes nothing of it."""
+        self.made = ToolCall(self.form.name, self.arguments, self.id)
+        return self.made
 
     @property
     def outcome(self) -> ToolOutcome:

@@ -62,18 +62,18 @@ def end_all(group: int) -> None:
 def main() -> int:
     """Run the command until it ends, or the lifeline is cut; then end all that it began."""
     lifeline, command = int(sys.argv[1]), sys.argv[2:]
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
     adopt_orphans()
     ended, wakes = os.pipe()
     os.set_blocking(wakes, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
     try:
-        agent = subprocess.Popen(command, start_new_session=True, restore_signals=True, preexec_fn=_usual_signals)
+        agent = subprocess.Popen(command, start_new_session=True)
     except OSError as error:
-        print(f"{command[0]}: {error.strerror or error}", file=sys.stderr)
+        sys.stderr.write(f"{command[0]}: {error.strerror or error}\n")
         return 127
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # not before: the agent would inherit that
+        signal.signal(number, signal.SIG_IGN)
     for stream in (0, 1):  # the agent's alone: its end is then seen at the other side
         os.close(stream)
     code: int | None = None
@@ -86,11 +86,6 @@ def main() -> int:
         code = agent.poll()
     end_all(agent.pid)
     return code or 0
-
-
-def _usual_signals() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

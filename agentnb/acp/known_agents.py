@@ -49,5 +49,3 @@ def agent_of(name: str) -> KnownAgent:
     if found is None:
         raise SettingsError(f"No agent is known as {name!r}", near(name, known_agents()))
     return found
-
-

@@ -43,7 +43,7 @@ class AcpModel:
             await self._session.start(self._work_dir, env, self._mode, self._model)
         session = self._session
         for call in session.calls.values():
-            if call.is_taken and not call.answer.done():
+            if call.made is not None and not call.answer.done():
                 call.answer.set_result(False)  # judged, and not allowed to run
         if not session.is_in_turn:
             session.prompt(self._untold(request))
@@ -58,7 +58,7 @@ class AcpModel:
         calls = item if isinstance(item, list) else []
         parts: list[AnyPart] = [Thinking("".join(thoughts))] if thoughts else []
         parts += [Text("".join(words))] if words else []
-        parts += [call.as_call for call in calls]
+        parts += [call.take() for call in calls]
         stop_reason = CALLS if isinstance(item, list) else UNTOLD if self._has_untold(request) else str(item["stopReason"])
         usage = UNKNOWN if isinstance(item, list) else self._usage(item, session)
         yield Reply(Message("assistant", tuple(parts)), usage, stop_reason)
@@ -119,9 +119,9 @@ class ForeignTool:
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Allow the call, and wait for its end."""
         call = self._model.call_of(context.call_id)
-        if call is None:
+        if call is None or call.made is None:
             return failure("no_result", "The agent makes this call no longer.")
-        is_as_made = arguments == redact(call.as_call).arguments
+        is_as_made = arguments == redact(call.made).arguments
         if not call.answer.done():
             call.answer.set_result(is_as_made)
         await call.end.wait()

@@ -115,15 +115,14 @@ class Session:
             self._news.clear()
             if self._deltas:
                 return self._deltas.popleft()
-            if ready := [call for call in self.calls.values() if call.is_ready and not call.is_taken]:
-                for call in ready:
-                    call.is_taken = True
+            if ready := [call for call in self.calls.values() if call.is_ready and call.made is None]:
                 return ready
             assert self._turn is not None, "there was a prompt"
             if self._turn.done():
                 for call in self.calls.values():
                     call.end.set()  # nothing more is told of it
-                return await self._turn
+                end: Mapping[str, Any] = await self._turn
+                return end
             await self._news.wait()
 
     async def _request(self, method: str, **params: Any) -> Any:

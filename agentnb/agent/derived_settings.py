@@ -135,7 +135,13 @@ def _set_foreign(agent: AgentSettings) -> None:
         return
     check_reach({one.name: getattr(agent, one.name) for one in fields(agent) if one.init})
     _set(agent, "model", ForeignAgent.of(agent.acp, agent.mode))
-    for name, value in {"policy": AsItEnds(), "guidance": "off", "todos": False, "history": "full", "instructions": False}.items():
+    for name, value in {
+        "policy": AsItEnds(),
+        "guidance": "off",
+        "todos": False,
+        "history": "full",
+        "instructions": False,
+    }.items():
         _set(agent, name, value)
 
 

@@ -152,7 +152,11 @@ class Agent:
         method, params = message["method"], message.get("params") or {}
         if method == "initialize":
             assert params["protocolVersion"] == 1, params
-            return {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}, "agentInfo": {"name": "fake", "version": "1"}}
+            return {
+                "protocolVersion": 1,
+                "agentCapabilities": {"loadSession": True},
+                "agentInfo": {"name": "fake", "version": "1"},
+            }
         if method == "session/new":
             assert os.path.isabs(params["cwd"]) and params["mcpServers"] == [], params
             self.session = "s-1"
@@ -171,7 +175,10 @@ class Agent:
                     play()
             if text == "mode":
                 self.say(self.mode)
-            return {"stopReason": "cancelled" if self.is_cancelled else "end_turn", "usage": {"inputTokens": 12, "outputTokens": 3, "totalTokens": 15}}
+            return {
+                "stopReason": "cancelled" if self.is_cancelled else "end_turn",
+                "usage": {"inputTokens": 12, "outputTokens": 3, "totalTokens": 15},
+            }
         raise AssertionError(method)
 
     def serve(self) -> None:
