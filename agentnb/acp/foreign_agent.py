@@ -86,9 +86,12 @@ SHAPES_REQUESTS: Mapping[str, Any] = {
 """Settings that cannot reach such an agent, with their usual values."""
 
 
-def check_reach(given: Mapping[str, Any]) -> None:
-    """Raise `SettingsError` for a setting of an `Agent` that cannot reach an agent of others."""
-    for name, usual in SHAPES_REQUESTS.items():
+def check_reach(given: Mapping[str, Any], settings: Mapping[str, Any] = SHAPES_REQUESTS) -> None:
+    """Raise `SettingsError` for a setting of an `Agent` that cannot reach an agent of others.
+
+    ``settings``: the usual values.
+    """
+    for name, usual in settings.items():
         if given[name] != usual:
             what = f"{name} does not reach {PROVIDER}:{given['acp']}, which shapes its requests itself"
             raise SettingsError(what, f"Leave {name} out, or run an agent of agentnb: leave acp out")

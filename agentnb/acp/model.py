@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,16 @@ from agentnb.acp.calls import ForeignCall, Kind, subject_of_kind
 from agentnb.acp.foreign_agent import UNTOLD, ForeignAgent
 from agentnb.acp.session import Session
 from agentnb.core.log.events import TextDelta
-from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking
+from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, visible
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
+from agentnb.core.todos import Todo, Todos, TodoStatus, normal_status
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.models.model import Reply, StreamItem
 from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
 from agentnb.tools.toolbox import Toolbox
 
+STATUSES: Mapping[str, TodoStatus] = {"in-progress": "in-progress", "completed": "completed"}
 CALLS = "tool_use"
 """The stop reason of a reply that ends because calls began: it is ours, no agent says it."""
 
@@ -34,6 +36,9 @@ class AcpModel:
         """User messages of the conversation that the agent was told."""
         self._cost_before = 0.0
         self.tools = ForeignToolbox(self)
+        self.tell_todos: Callable[[Todos], None] = _tell_nobody
+        """Takes the list of todos when the agent has told a plan."""
+        self._plan: list[Any] | None = None
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the deltas of a round, then its reply: with the calls that have begun, or the last words of the turn."""
@@ -51,6 +56,9 @@ class AcpModel:
         thoughts: list[str] = []
         while True:
             item = await session.next()
+            if session.plan is not self._plan:
+                self._plan = session.plan
+                self.tell_todos(todos_of(self._plan or ()))
             if isinstance(item, Mapping | list):
                 break
             (words if isinstance(item, TextDelta) else thoughts).append(item.text)
@@ -88,6 +96,21 @@ class AcpModel:
         """End the agent's process and all that it began."""
         if self._session is not None:
             await self._session.close()
+
+
+def _tell_nobody(todos: Todos) -> None:
+    """Take a list that no run keeps."""
+
+
+def todos_of(entries: Iterable[Any]) -> Todos:
+    """Return the todos of a plan as an agent tells it; what is no entry is left out."""
+    sound = [entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("content"), str)]
+    return tuple([Todo(place, visible(entry["content"]), _status(entry)) for place, entry in enumerate(sound, 1)])
+
+
+def _status(entry: Mapping[str, Any]) -> TodoStatus:
+    status = normal_status(str(entry.get("status", "")))
+    return STATUSES.get(status, "not-started")
 
 
 def _count(told: Mapping[str, Any], name: str) -> int | None:

@@ -123,6 +123,7 @@ class AgentRun(PendingRun):
         made: Any = make_model(self.agent.used_model)
         if self.agent.acp:
             made = self._foreign = made.for_run(self.context.work_dir)
+            self._foreign.tell_todos = self._todos.told
         self._model = made
         if self.agent.context is not None and not self._has_system:
             _ = self.context_prompt
