@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from agentnb.acp.known_agents import KnownAgent, agent_of
 from agentnb.core.request import Request
@@ -16,9 +15,6 @@ from agentnb.models.model import StreamItem
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.ending import natural_stop, person_spoke, refused
 from agentnb.policies.verdict import Continue, Policy
-
-if TYPE_CHECKING:
-    from agentnb.acp.model import AcpModel
 
 PROVIDER = "acp"
 UNTOLD = "said"
@@ -55,12 +51,6 @@ class ForeignAgent:
     def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Refuse a request: an agent is asked within a run of its own."""
         raise SettingsError(f"{self.name} answers no single request", "Run it: Agent(acp=...)")
-
-    def for_run(self, work_dir: Path) -> AcpModel:
-        """Return its conversation for a run in this folder. Nothing is started before the first prompt."""
-        from agentnb.acp.model import AcpModel
-
-        return AcpModel(self, work_dir)
 
 
 @dataclass(frozen=True, slots=True)

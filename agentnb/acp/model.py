@@ -28,7 +28,8 @@ CALLS = "tool_use"
 class AcpModel:
     """One run's conversation with an agent. It is made for a run, and `close` ends its process."""
 
-    def __init__(self, foreign: ForeignAgent, work_dir: Path) -> None:
+    def __init__(self, foreign: ForeignAgent, work_dir: Path, tell_todos: Callable[[Todos], None]) -> None:
+        """``tell_todos`` takes the list of todos when the agent has told a plan."""
         self._agent, self.name = foreign.known, foreign.name
         self._work_dir, self._model, self._mode = work_dir, foreign.model, foreign.mode or foreign.known.asks_in
         self._session: Session | None = None
@@ -36,8 +37,7 @@ class AcpModel:
         """User messages of the conversation that the agent was told."""
         self._cost_before = 0.0
         self.tools = ForeignToolbox(self)
-        self.tell_todos: Callable[[Todos], None] = _tell_nobody
-        """Takes the list of todos when the agent has told a plan."""
+        self._tell_todos = tell_todos
         self._plan: list[Any] | None = None
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
@@ -58,7 +58,7 @@ class AcpModel:
             item = await session.next()
             if session.plan is not self._plan:
                 self._plan = session.plan
-                self.tell_todos(todos_of(self._plan or ()))
+                self._tell_todos(todos_of(self._plan or ()))
             if isinstance(item, Mapping | list):
                 break
             (words if isinstance(item, TextDelta) else thoughts).append(item.text)
@@ -96,10 +96,6 @@ class AcpModel:
         """End the agent's process and all that it began."""
         if self._session is not None:
             await self._session.close()
-
-
-def _tell_nobody(todos: Todos) -> None:
-    """Take a list that no run keeps."""
 
 
 def todos_of(entries: Iterable[Any]) -> Todos:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections import Counter, deque
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from acp.connection import Connection, StreamDirection, StreamEvent
 from acp.exceptions import RequestError
 
-import agentnb
 from agentnb.acp.calls import ForeignCall
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.process import AgentProcess
@@ -22,6 +23,8 @@ from agentnb.errors import ModelError
 PROTOCOL = 1
 SECONDS_TO_START = 60
 SECONDS_TO_CANCEL = 0.5
+SECONDS_BESIDE = 0.1
+"""Time in which calls that were announced before it become part of the same reply as the first that is ready."""
 KINDS_OF_OPTIONS = {True: "allow_once", False: "reject_once"}
 """The option that answers for a decision: never one of the agent's own memory."""
 
@@ -56,10 +59,12 @@ class Session:
     async def start(self, work_dir: Path, env: Mapping[str, str], mode: str = "", model: str = "") -> None:
         """Start the process and open a session in a folder. Raises `ModelError`."""
         command = self._agent.command
+        if shutil.which(command[0]) is None:
+            raise ModelError(f"{self.name} is not installed: there is no {command[0]}", self._how_to_install)
         try:
             self._process = await AgentProcess.start(command, work_dir, {**self._agent.env, **env})
         except OSError as error:
-            raise ModelError(f"{self.name} could not be started: {error.strerror or error}", self._how_to_install) from error
+            raise ModelError(f"{self.name} could not be started: {error.strerror or error}") from error
         self._connection = Connection(self._answer, self._process.writer, self._process.reader, observers=[self._observe])
         try:
             async with asyncio.timeout(SECONDS_TO_START):
@@ -67,7 +72,7 @@ class Session:
                     "initialize",
                     protocolVersion=PROTOCOL,
                     clientCapabilities={"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
-                    clientInfo={"name": "agentnb", "title": "agentnb", "version": agentnb.__version__},
+                    clientInfo={"name": "agentnb", "title": "agentnb", "version": str(import_module("agentnb").__version__)},
                 )
                 opened = await self._request("session/new", cwd=str(work_dir), mcpServers=[])
                 self._id = opened["sessionId"]
@@ -115,8 +120,9 @@ class Session:
             self._news.clear()
             if self._deltas:
                 return self._deltas.popleft()
-            if ready := [call for call in self.calls.values() if call.is_ready and call.made is None]:
-                return ready
+            if any(call.is_ready for call in self._untaken):
+                await self._wait_for_others()
+                return [call for call in self._untaken if call.is_ready]
             assert self._turn is not None, "there was a prompt"
             if self._turn.done():
                 for call in self.calls.values():
@@ -124,6 +130,18 @@ class Session:
                 end: Mapping[str, Any] = await self._turn
                 return end
             await self._news.wait()
+
+    @property
+    def _untaken(self) -> list[ForeignCall]:
+        return [call for call in self.calls.values() if call.made is None]
+
+    async def _wait_for_others(self) -> None:
+        """Wait a moment for calls that were announced together: an agent may ask about them one after the other, too."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SECONDS_BESIDE):
+                while not all(call.is_ready for call in self._untaken):
+                    self._news.clear()
+                    await self._news.wait()
 
     async def _request(self, method: str, **params: Any) -> Any:
         assert self._connection is not None, "it has started"

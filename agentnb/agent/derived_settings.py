@@ -95,6 +95,8 @@ def derive_settings(agent: AgentSettings) -> None:
     _check_kinds(agent)
     if agent.acp:
         _set_foreign(agent)
+    elif agent.model == "":
+        raise SettingsError("An agent needs a model", 'Name it: Agent("provider:model")')
     _set(agent, "extensions", _all_extensions(agent))
     _set(agent, "context", context_of(agent.extensions))
     model, policy, limits = taken_settings({name: getattr(agent, name) for name in _TAKEN}, agent.extensions)

@@ -120,11 +120,13 @@ class AgentRun(PendingRun):
 
     def prepare(self) -> None:
         """Make the model and, for a new run, the section of the system prompt about the context."""
-        made: Any = make_model(self.agent.used_model)
         if self.agent.acp:
-            made = self._foreign = made.for_run(self.context.work_dir)
-            self._foreign.tell_todos = self._todos.told
-        self._model = made
+            from agentnb.acp.model import AcpModel
+
+            foreign: Any = self.agent.used_model
+            self._model = self._foreign = AcpModel(foreign, self.context.work_dir, self._todos.told)
+        else:
+            self._model = make_model(self.agent.used_model)
         if self.agent.context is not None and not self._has_system:
             _ = self.context_prompt
 

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 OPTIONS = [
@@ -26,7 +27,7 @@ class Agent:
     def __init__(self) -> None:
         self.next_id = 0
         self.session = ""
-        self.mode = "default"
+        self.mode = "auto"
         self.is_cancelled = False
         self.calls = 0
 
@@ -91,8 +92,7 @@ class Agent:
             self.say("Was rejected.")
             return
         self.update("tool_call_update", toolCallId=call_id, status="in_progress")
-        with open("a.txt", "w") as file:
-            file.write("alpha\n")
+        Path("a.txt").write_text("alpha\n")
         self.end(call_id, "1 line written")
         self.say("Written.")
 
@@ -158,10 +158,10 @@ class Agent:
                 "agentInfo": {"name": "fake", "version": "1"},
             }
         if method == "session/new":
-            assert os.path.isabs(params["cwd"]) and params["mcpServers"] == [], params
+            assert Path(params["cwd"]).is_absolute() and params["mcpServers"] == [], params
             self.session = "s-1"
             modes = [{"id": name, "name": name} for name in ("default", "auto")]
-            return {"sessionId": self.session, "modes": {"currentModeId": "auto", "availableModes": modes}}
+            return {"sessionId": self.session, "modes": {"currentModeId": self.mode, "availableModes": modes}}
         assert params["sessionId"] == self.session, params
         if method == "session/set_mode":
             self.mode = params["modeId"]

@@ -1,0 +1,34 @@
+"""Settings of an `Agent` that stands for an agent of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, GuidanceSet
+from agentnb.errors import SettingsError
+
+REFUSED: dict[str, Any] = {
+    "model": "simulated:chatty",
+    "system": "Be brief.",
+    "guidance": GuidanceSet("brief", {}),
+    "policy": "minimal",
+    "history": "full",
+    "instructions": False,
+    "output": int,
+    "todos": False,
+    "max_tokens": 10,
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_setting_that_cannot_reach_it_is_refused_by_name(fake: Callable[..., Agent], name: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{name} does not reach acp:fake"):
+        fake(**{name: REFUSED[name]})
+
+
+def test_an_agent_without_model_is_refused() -> None:
+    with pytest.raises(SettingsError, match="An agent needs a model"):
+        Agent()
