@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from agentnb.core.request import Request, ToolSpec
 from agentnb.core.todos import Todo, Todos, TodoStatus, normal_status
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.models.model import Reply, StreamItem
+from agentnb.settings import values_of
 from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
 from agentnb.tools.toolbox import Toolbox
 
@@ -44,8 +45,7 @@ class AcpModel:
         """Yield the deltas of a round, then its reply: with the calls that have begun, or the last words of the turn."""
         if self._session is None:
             self._session = Session(self._agent, self.name)
-            env = {name: os.environ[name] for name in self._agent.keys if name in os.environ}
-            await self._session.start(self._work_dir, env, self._mode, self._model)
+            await self._session.start(self._work_dir, values_of(self._agent.keys), self._mode, self._model)
         session = self._session
         for call in session.calls.values():
             if call.made is not None and not call.answer.done():
@@ -73,8 +73,8 @@ class AcpModel:
 
     def _untold(self, request: Request) -> list[dict[str, Any]]:
         """Return what the person has said since the last turn, as blocks of a prompt."""
-        said = [message for message in request.messages if message.role == "user"]
-        new, self._heard = said[self._heard :], len(said)
+        user_messages = [message for message in request.messages if message.role == "user"]
+        new, self._heard = user_messages[self._heard :], len(user_messages)
         return [_block(part) for message in new for part in message.parts if isinstance(part, Text | Image)]
 
     def _has_untold(self, request: Request) -> bool:
@@ -117,8 +117,6 @@ def _count(told: Mapping[str, Any], name: str) -> int | None:
 def _block(part: Text | Image) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
-    from base64 import b64encode
-
     return {"type": "image", "mimeType": part.media_type, "data": b64encode(part.data).decode()}
 
 

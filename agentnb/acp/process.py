@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from agentnb.acp import guard
+from agentnb.settings import values_of
 
 MAX_LINE_BYTES = 50 * 2**20
 """The longest message of an agent: whole files lie in them."""
@@ -44,7 +45,7 @@ class AgentProcess:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=stderr,
                 cwd=work_dir,
-                env={**{name: os.environ[name] for name in PASSED if name in os.environ}, **env},
+                env={**values_of(PASSED), **env},
                 pass_fds=(lifeline,),
                 start_new_session=True,
                 limit=MAX_LINE_BYTES,

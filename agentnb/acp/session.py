@@ -82,7 +82,7 @@ class Session:
                 if model:
                     await self._request("session/set_config_option", sessionId=self._id, configId="model", value=model)
         except TimeoutError as error:
-            raise ModelError(f"{self.name} did not answer for {SECONDS_TO_START} s", self._said()) from error
+            raise ModelError(f"{self.name} did not answer for {SECONDS_TO_START} s", self._last_words()) from error
         self.about = {"agent": begun.get("agentInfo"), "capabilities": begun.get("agentCapabilities"), "modes": modes}
 
     async def close(self) -> None:
@@ -148,9 +148,9 @@ class Session:
         try:
             return await self._connection.send_request(method, params) or {}
         except RequestError as error:
-            raise ModelError(f"{self.name}: {error}", self._said() or self._agent.sign_in) from error
+            raise ModelError(f"{self.name}: {error}", self._last_words() or self._agent.sign_in) from error
         except ConnectionError as error:
-            raise ModelError(f"{self.name} has ended: {error}", self._said()) from error
+            raise ModelError(f"{self.name} has ended: {error}", self._last_words()) from error
 
     # What the agent sends
 
@@ -207,10 +207,10 @@ class Session:
             return {"outcome": outcome}
         raise RequestError.method_not_found(method)
 
-    def _said(self) -> str:
+    def _last_words(self) -> str:
         """Return what it wrote last to standard error, as advice."""
-        said = "" if self._process is None else self._process.stderr_end()
-        return f"It said: {said.splitlines()[-1]}" if said else ""
+        words = "" if self._process is None else self._process.stderr_end()
+        return f"It said: {words.splitlines()[-1]}" if words else ""
 
     @property
     def _how_to_install(self) -> str:
