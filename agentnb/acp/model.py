@@ -9,6 +9,7 @@ from typing import Any
 
 from agentnb.acp.calls import ForeignCall, Kind, subject_of_kind
 from agentnb.acp.foreign_agent import UNTOLD, ForeignAgent
+from agentnb.acp.reach import check_holds
 from agentnb.acp.session import Session
 from agentnb.core.log.events import TextDelta
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, visible
@@ -17,6 +18,7 @@ from agentnb.core.request import Request, ToolSpec
 from agentnb.core.todos import Todo, Todos, TodoStatus, normal_status
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.models.model import Reply, StreamItem
+from agentnb.policies.permissions.permissions import Permissions
 from agentnb.settings import values_of
 from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
 from agentnb.tools.toolbox import Toolbox
@@ -31,7 +33,7 @@ class AcpModel:
 
     def __init__(self, foreign: ForeignAgent, work_dir: Path, tell_todos: Callable[[Todos], None]) -> None:
         """``tell_todos`` takes the list of todos when the agent has told a plan."""
-        self._agent, self.name = foreign.known, foreign.name
+        self._foreign, self._agent, self.name = foreign, foreign.known, foreign.name
         self._work_dir, self._model, self._mode = work_dir, foreign.model, foreign.mode or foreign.known.asks_in
         self._session: Session | None = None
         self._heard = 0
@@ -40,6 +42,10 @@ class AcpModel:
         self.tools = ForeignToolbox(self)
         self._tell_todos = tell_todos
         self._plan: list[Any] | None = None
+
+    def check(self, permissions: Permissions) -> str:
+        """Return a warning about what the person is not asked, as `check_holds` does. Raises `SettingsError`."""
+        return check_holds(self._foreign, permissions)
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the deltas of a round, then its reply: with the calls that have begun, or the last words of the turn."""

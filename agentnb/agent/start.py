@@ -146,6 +146,8 @@ class AgentRun(PendingRun):
     def check(self) -> None:
         """Raise `SettingsError` if a built-in tool cannot work here, or if a budget needs a price that is unknown."""
         self.toolbox.check_usable()
+        if self._foreign is not None and (warning := self._foreign.check(self.context.elicitation.permissions)):
+            self.context.warnings.append((warning, ""))
         if self.context.budget.has_limit():
             assert self._model is not None, "it is made first"
             check_has_price(self._model, self.agent, self.context.budget)
