@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from agentnb.core.messages import Image, Text, ToolCall
 from agentnb.tools.subject import Flag, Subject
-from agentnb.tools.tool import Effect, ToolOutcome, failure
+from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
 ENDED = ("completed", "failed")
 BEGUN = ("in_progress", *ENDED)
@@ -58,6 +58,8 @@ class ForeignCall:
         """The call as the reply has it in which it was made; None before."""
         self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """Whether it may run."""
+        self.context: asyncio.Future[ToolContext] = asyncio.get_running_loop().create_future()
+        """The context in which it runs, once it does."""
         self.end = asyncio.Event()
 
     def merge(self, update: Mapping[str, Any]) -> None:
@@ -78,6 +80,11 @@ class ForeignCall:
     def is_ready(self) -> bool:
         """Whether it may be judged: the agent asks about it, or runs it."""
         return self.options is not None or self.status in BEGUN
+
+    def writes(self, path: str) -> bool:
+        """Return whether it is running, and changes this file."""
+        is_open = self.made is not None and not self.end.is_set()
+        return is_open and self.kind == "edit" and self.arguments.get("path") == path
 
     @property
     def form(self) -> Kind:

@@ -147,6 +147,7 @@ class ForeignTool:
         is_as_made = arguments == redact(call.made).arguments
         if not call.answer.done():
             call.answer.set_result(is_as_made)
+            call.context.set_result(context)
         await call.end.wait()
         if not is_as_made:
             return failure("edited", "The agent takes no other arguments than its own: the call was rejected.")

@@ -19,6 +19,8 @@ from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.process import AgentProcess
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.errors import ModelError
+from agentnb.tools.builtin.files.writing import write_file
+from agentnb.tools.tool import ToolRefused
 
 PROTOCOL = 1
 SECONDS_TO_START = 60
@@ -51,6 +53,8 @@ class Session:
         """US dollars of the session so far, if the agent says it."""
         self.unknown: Counter[str] = Counter()
         """Kinds of updates that agentnb does not know."""
+        self.written = 0
+        """Files written for the agent in calls of their own."""
         self.about: dict[str, Any] = {}
         """What the agent said of itself at the start: name, version, capabilities, modes."""
 
@@ -71,7 +75,7 @@ class Session:
                 begun = await self._request(
                     "initialize",
                     protocolVersion=PROTOCOL,
-                    clientCapabilities={"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
+                    clientCapabilities={"fs": {"readTextFile": False, "writeTextFile": True}, "terminal": False},
                     clientInfo={"name": "agentnb", "title": "agentnb", "version": str(import_module("agentnb").__version__)},
                 )
                 opened = await self._request("session/new", cwd=str(work_dir), mcpServers=[])
@@ -199,6 +203,9 @@ class Session:
         """Answer a request of the agent; the observer has taken what it says."""
         if is_notification:
             return None
+        if method == "fs/write_text_file":
+            await self._write(str(params["path"]), str(params["content"]))
+            return {}
         if method == "session/request_permission":
             call = self.calls[str(params["toolCall"]["toolCallId"])]
             kind = KINDS_OF_OPTIONS[await asyncio.shield(call.answer)]
@@ -206,6 +213,31 @@ class Session:
             outcome = {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen["optionId"]}
             return {"outcome": outcome}
         raise RequestError.method_not_found(method)
+
+    async def _write(self, path: str, text: str) -> None:
+        """Write a file for the agent, within the call that names it, else within one of its own: so rules and undo reach it."""
+        call = next((call for call in self.calls.values() if call.writes(path)), None)
+        is_own = call is None
+        if call is None:
+            self.written += 1
+            fields = {
+                "title": f"Write {path}",
+                "kind": "edit",
+                "rawInput": {"path": path, "content": text},
+                "status": "in_progress",
+            }
+            call = self._call({"toolCallId": f"write-{self.written}", **fields})
+            self._news.set()
+        if not await asyncio.shield(call.answer):
+            raise RequestError.invalid_params({"details": "The person did not allow it."})
+        try:
+            written = await write_file(await asyncio.shield(call.context), path, text)
+        except ToolRefused as refused:
+            if is_own:
+                call.merge({"status": "failed", "content": [_text(refused.outcome.text)]})
+            raise RequestError.invalid_params({"details": refused.outcome.text}) from refused
+        if is_own:
+            call.merge({"status": "completed", "content": [_text(written)]})
 
     def _last_words(self) -> str:
         """Return what it wrote last to standard error, as advice."""
@@ -215,3 +247,8 @@ class Session:
     @property
     def _how_to_install(self) -> str:
         return f"Install it: {self._agent.install}" if self._agent.install else ""
+
+
+def _text(text: str) -> dict[str, Any]:
+    """Return the content of a call that is this text."""
+    return {"type": "content", "content": {"type": "text", "text": text}}

@@ -63,6 +63,14 @@ class Agent:
             if message.get("method") == "session/cancel":
                 self.is_cancelled = True
 
+    def request(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a request of the client's, and return the answer."""
+        self.next_id += 1
+        self.send(id=self.next_id, method=method, params={"sessionId": self.session, **params})
+        while (message := self.receive()).get("id") != self.next_id:
+            pass
+        return message
+
     def call(self, kind: str, title: str, **arguments: Any) -> str:
         """Announce a call."""
         self.calls += 1
@@ -102,6 +110,20 @@ class Agent:
         self.update("tool_call_update", toolCallId=call_id, status="in_progress")
         self.end(call_id, "out")
         self.say("Ran.")
+
+    def through(self) -> None:
+        """Ask about a file, and have it written."""
+        call_id = self.call("edit", "Write a.txt", path=str(Path("a.txt").absolute()), content="alpha\n")
+        if self.ask(call_id) == "yes":
+            self.request("fs/write_text_file", path=str(Path("a.txt").absolute()), content="alpha\n")
+            self.end(call_id, "1 line written")
+            self.say("Written.")
+
+    def unannounced(self) -> None:
+        """Have files written that no call names, one of them elsewhere."""
+        for path in ("b.txt", "../outside.txt"):
+            answer = self.request("fs/write_text_file", path=str(Path(path).absolute()), content="beta\n")
+            self.say("refused " if "error" in answer else "written ")
 
     def two(self) -> None:
         """Make two calls at once, and ask about both."""
