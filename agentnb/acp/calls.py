@@ -43,8 +43,12 @@ KINDS: Mapping[str, Kind] = {
 class ForeignCall:
     """A call of the agent, from its announcement to its end."""
 
-    def __init__(self, call_id: str) -> None:
+    def __init__(self, call_id: str, function: str = "") -> None:
         self.id = call_id
+        self.function = function
+        """The function of the notebook that it calls, through the door."""
+        self.is_at_door = False
+        """Whether it is the agent's own word for a call that comes through the door: that one is judged."""
         self.title = ""
         self.kind = ""
         self.status = "pending"
@@ -61,6 +65,8 @@ class ForeignCall:
         self.context: asyncio.Future[ToolContext] = asyncio.get_running_loop().create_future()
         """The context in which it runs, once it does."""
         self.end = asyncio.Event()
+        self.given: ToolOutcome | None = None
+        """What a function of the notebook returned."""
 
     def merge(self, update: Mapping[str, Any]) -> None:
         """Take what a message says of it: fields that are there replace those before."""
@@ -97,6 +103,8 @@ class ForeignCall:
 
         Where it tells none, its title and the places that it names.
         """
+        if self.function:
+            return self.input  # type: ignore[no-any-return]
         told = dict(self.input) if isinstance(self.input, dict) else {} if self.input is None else {"input": self.input}
         form, places = self.form, [place["path"] for place in self.locations if isinstance(place, dict) and "path" in place]
         if form.subject and form.subject not in told:
@@ -109,7 +117,7 @@ class ForeignCall:
 
     def take(self) -> ToolCall:
         """Return the call for a reply: what it says from then on changes nothing of it."""
-        self.made = ToolCall(self.form.name, self.arguments, self.id)
+        self.made = ToolCall(self.function or self.form.name, self.arguments, self.id)
         return self.made
 
     @property

@@ -71,7 +71,7 @@ def next_turn(run: Run) -> Continue | None:
 
 SHAPES_REQUESTS: Mapping[str, Any] = {
     "model": "", "system": None, "guidance": "matrix", "policy": None, "history": "auto", "instructions": True,
-    "output": None, "tools": (), "extensions": (), "todos": True, "max_tokens": None,
+    "output": None, "extensions": (), "todos": True, "max_tokens": None,
 }  # fmt: skip
 """Settings that cannot reach such an agent, with their usual values."""
 

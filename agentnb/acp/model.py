@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agentnb.acp.calls import ForeignCall, Kind, subject_of_kind
+from agentnb.acp.calls import KINDS, UNKNOWN_KIND, ForeignCall, Kind, subject_of_kind
 from agentnb.acp.foreign_agent import UNTOLD, ForeignAgent
 from agentnb.acp.reach import check_holds
 from agentnb.acp.session import Session
@@ -17,9 +17,12 @@ from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.todos import Todo, Todos, TodoStatus, normal_status
 from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.errors import SettingsError
 from agentnb.models.model import Reply, StreamItem
 from agentnb.policies.permissions.permissions import Permissions
+from agentnb.runtime.calls.virtual_tools import VirtualTool
 from agentnb.settings import values_of
+from agentnb.tools import tool_errors
 from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
 from agentnb.tools.toolbox import Toolbox
 
@@ -31,15 +34,17 @@ CALLS = "tool_use"
 class AcpModel:
     """One run's conversation with an agent. It is made for a run, and `close` ends its process."""
 
-    def __init__(self, foreign: ForeignAgent, work_dir: Path, tell_todos: Callable[[Todos], None]) -> None:
-        """``tell_todos`` takes the list of todos when the agent has told a plan."""
+    def __init__(
+        self, foreign: ForeignAgent, work_dir: Path, tell_todos: Callable[[Todos], None], functions: Toolbox | None = None
+    ) -> None:
+        """``tell_todos`` takes the list of todos when the agent has told a plan; ``functions`` are the person's."""
         self._foreign, self._agent, self.name = foreign, foreign.known, foreign.name
         self._work_dir, self._model, self._mode = work_dir, foreign.model, foreign.mode or foreign.known.asks_in
         self._session: Session | None = None
         self._heard = 0
         """User messages of the conversation that the agent was told."""
         self._cost_before = 0.0
-        self.tools = ForeignToolbox(self)
+        self.tools = ForeignToolbox(self, () if functions is None else functions)
         self._tell_todos = tell_todos
         self._plan: list[Any] | None = None
 
@@ -50,12 +55,14 @@ class AcpModel:
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the deltas of a round, then its reply: with the calls that have begun, or the last words of the turn."""
         if self._session is None:
-            self._session = Session(self._agent, self.name)
+            self._session = Session(self._agent, self.name, self.tools.specs)
             await self._session.start(self._work_dir, values_of(self._agent.keys), self._mode, self._model)
         session = self._session
         for call in session.calls.values():
             if call.made is not None and not call.answer.done():
                 call.answer.set_result(False)  # judged, and not allowed to run
+                if call.function:
+                    call.end.set()
         if not session.is_in_turn:
             session.prompt(self._untold(request))
         words: list[str] = []
@@ -154,21 +161,52 @@ class ForeignTool:
         return call.outcome
 
 
-class ForeignToolbox(Toolbox):
-    """The tools of an agent, which nobody lists: each is known from the first call of its kind."""
+class FunctionAtDoor(VirtualTool):
+    """A function of the notebook that the agent calls: what it returns goes to the agent as well."""
 
-    def __init__(self, model: AcpModel, tools: Iterable[Any] = ()) -> None:
-        super().__init__(tools)
+    def __init__(self, model: AcpModel, behind: Tool) -> None:
+        super().__init__(behind.spec.name, _never, behind)
+        self._model, self._function = model, behind
+        self.parallel_safe, self.blocking = behind.parallel_safe, behind.blocking
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        """Run the function."""
+        call = self._model.call_of(context.call_id)
+        outcome = tool_errors.cancelled()
+        try:
+            outcome = await self._function.run(arguments, context)
+        except Exception as error:
+            outcome = tool_errors.raised(self.spec.name, error)
+            raise
+        finally:
+            if call is not None:
+                call.given = outcome
+                if not call.answer.done():
+                    call.answer.set_result(True)
+                call.end.set()
+        return outcome
+
+
+def _never(arguments: Any, context: ToolContext) -> None:
+    """Stand where a handler does."""
+
+
+class ForeignToolbox(Toolbox):
+    """The person's functions, and the tools of an agent, which nobody lists: each is known from the first call of its kind."""
+
+    def __init__(self, model: AcpModel, functions: Iterable[Tool] = ()) -> None:
+        super().__init__([FunctionAtDoor(model, tool) for tool in functions])
         self._model = model
+        self._kinds: dict[str, ForeignTool] = {}
+        for name in (form.name for form in (*KINDS.values(), UNKNOWN_KIND)):
+            if name in self._tools:
+                raise SettingsError(f"{name} is also what calls of {model.name} are called", "Give yours another name")
 
     def get(self, name: str) -> Tool | None:
         """Return the tool of this name."""
-        found = super().get(name)
-        if found is not None:
-            return found
-        session = self._model._session
-        form = next((call.form for call in (session.calls.values() if session else ()) if call.form.name == name), None)
-        if form is None:
-            return None
-        made = self._tools[name] = ForeignTool(self._model, form)
-        return made
+        found = super().get(name) or self._kinds.get(name)
+        if found is None:
+            form = next((form for form in (*KINDS.values(), UNKNOWN_KIND) if form.name == name), None)
+            if form is not None:
+                found = self._kinds[name] = ForeignTool(self._model, form)
+        return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -15,16 +15,20 @@ from acp.connection import Connection, StreamDirection, StreamEvent
 from acp.exceptions import RequestError
 
 from agentnb.acp.calls import ForeignCall
+from agentnb.acp.door import NAME, Door
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.process import AgentProcess
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
+from agentnb.core.request import ToolSpec
 from agentnb.errors import ModelError
 from agentnb.tools.builtin.files.writing import write_file
-from agentnb.tools.tool import ToolRefused
+from agentnb.tools.tool import ToolOutcome, ToolRefused, failure
 
 PROTOCOL = 1
 SECONDS_TO_START = 60
 SECONDS_TO_CANCEL = 0.5
+JOINS = ("_", "__", "/", ".", ": ")
+"""How agents join the names of a server and its tool in a title."""
 SECONDS_BESIDE = 0.1
 """Time in which calls that were announced before it become part of the same reply as the first that is ready."""
 KINDS_OF_OPTIONS = {True: "allow_once", False: "reject_once"}
@@ -37,8 +41,12 @@ class Session:
     What comes of a turn is read by `next`: the deltas of its text, then `ForeignCall` objects that are ready, then its end.
     """
 
-    def __init__(self, agent: KnownAgent, name: str) -> None:
+    def __init__(self, agent: KnownAgent, name: str, tools: Iterable[ToolSpec] = ()) -> None:
+        """``tools``: functions of the notebook that are offered to it."""
         self.name = name
+        functions = tuple(tools)
+        self._door = Door(functions, self._call_function) if functions else None
+        self._titles = frozenset([join.join((NAME, tool.name)) for tool in functions for join in JOINS])
         self._agent = agent
         self._process: AgentProcess | None = None
         self._connection: Connection | None = None
@@ -53,8 +61,8 @@ class Session:
         """US dollars of the session so far, if the agent says it."""
         self.unknown: Counter[str] = Counter()
         """Kinds of updates that agentnb does not know."""
-        self.written = 0
-        """Files written for the agent in calls of their own."""
+        self.own_calls = 0
+        """Calls that agentnb has made for the agent: files written, functions called."""
         self.about: dict[str, Any] = {}
         """What the agent said of itself at the start: name, version, capabilities, modes."""
 
@@ -78,7 +86,8 @@ class Session:
                     clientCapabilities={"fs": {"readTextFile": False, "writeTextFile": True}, "terminal": False},
                     clientInfo={"name": "agentnb", "title": "agentnb", "version": str(import_module("agentnb").__version__)},
                 )
-                opened = await self._request("session/new", cwd=str(work_dir), mcpServers=[])
+                servers = [] if self._door is None else [await self._door.open()]
+                opened = await self._request("session/new", cwd=str(work_dir), mcpServers=servers)
                 self._id = opened["sessionId"]
                 modes = opened.get("modes") or {}
                 if mode and mode != modes.get("currentModeId"):
@@ -102,6 +111,8 @@ class Session:
         finally:
             if self._process is not None:
                 await self._process.end()
+            if self._door is not None:
+                await self._door.close()
         if self._turn is not None:
             self._turn.cancel()
             await asyncio.wait((self._turn,))
@@ -137,7 +148,7 @@ class Session:
 
     @property
     def _untaken(self) -> list[ForeignCall]:
-        return [call for call in self.calls.values() if call.made is None]
+        return [call for call in self.calls.values() if call.made is None and not call.is_at_door]
 
     async def _wait_for_others(self) -> None:
         """Wait a moment for calls that were announced together: an agent may ask about them one after the other, too."""
@@ -197,6 +208,10 @@ class Session:
         call_id = str(update.get("toolCallId"))
         call = self.calls.get(call_id) or self.calls.setdefault(call_id, ForeignCall(call_id))
         call.merge(update)
+        if call.title.removeprefix("mcp__") in self._titles and call.made is None:
+            call.is_at_door = True
+            if not call.answer.done():
+                call.answer.set_result(True)
         return call
 
     async def _answer(self, method: str, params: Any, is_notification: bool) -> Any:
@@ -214,19 +229,29 @@ class Session:
             return {"outcome": outcome}
         raise RequestError.method_not_found(method)
 
+    async def _call_function(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome:
+        """Make a call of a function of the notebook for the agent: the run judges it as any other."""
+        self.own_calls += 1
+        call_id = f"function-{self.own_calls}"
+        call = self.calls[call_id] = ForeignCall(call_id, name)
+        call.merge({"title": name, "rawInput": dict(arguments), "status": "in_progress"})
+        self._news.set()
+        await call.end.wait()
+        return call.given or failure("denied", "The person did not allow it.")
+
     async def _write(self, path: str, text: str) -> None:
         """Write a file for the agent, within the call that names it, else within one of its own: so rules and undo reach it."""
         call = next((call for call in self.calls.values() if call.writes(path)), None)
         is_own = call is None
         if call is None:
-            self.written += 1
+            self.own_calls += 1
             fields = {
                 "title": f"Write {path}",
                 "kind": "edit",
                 "rawInput": {"path": path, "content": text},
                 "status": "in_progress",
             }
-            call = self._call({"toolCallId": f"write-{self.written}", **fields})
+            call = self._call({"toolCallId": f"write-{self.own_calls}", **fields})
             self._news.set()
         if not await asyncio.shield(call.answer):
             raise RequestError.invalid_params({"details": "The person did not allow it."})

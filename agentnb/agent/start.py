@@ -124,7 +124,7 @@ class AgentRun(PendingRun):
             from agentnb.acp.model import AcpModel
 
             foreign: Any = self.agent.used_model
-            self._model = self._foreign = AcpModel(foreign, self.context.work_dir, self._todos.told)
+            self._model = self._foreign = AcpModel(foreign, self.context.work_dir, self._todos.told, self.toolbox)
         else:
             self._model = make_model(self.agent.used_model)
         if self.agent.context is not None and not self._has_system:

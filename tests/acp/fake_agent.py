@@ -7,6 +7,7 @@ It is strict: a message out of order ends it with an error on standard error, an
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -167,6 +168,15 @@ class Agent:
         print("this is no JSON", flush=True)
         self.say("Odd.")
 
+    def function(self) -> None:
+        """List the tools of the server that it was given, and call the first with three numbers."""
+        (server,) = self.servers
+        call_id = self.call("other", f"{server['name']}_total", numbers=[1, 2, 3])
+        if self.ask(call_id) == "yes":
+            found, result = asyncio.run(called(server))
+            self.end(call_id, result)
+            self.say(f"{found}: {result}")
+
     # The protocol
 
     def answer(self, message: dict[str, Any]) -> Any:
@@ -180,7 +190,8 @@ class Agent:
                 "agentInfo": {"name": "fake", "version": "1"},
             }
         if method == "session/new":
-            assert Path(params["cwd"]).is_absolute() and params["mcpServers"] == [], params
+            assert Path(params["cwd"]).is_absolute(), params
+            self.servers = params["mcpServers"]
             self.session = "s-1"
             modes = [{"id": name, "name": name} for name in ("default", "auto")]
             return {"sessionId": self.session, "modes": {"currentModeId": self.mode, "availableModes": modes}}
@@ -210,6 +221,19 @@ class Agent:
             if "id" not in message:
                 continue
             self.send(id=message["id"], result=self.answer(message))
+
+
+async def called(server: dict[str, Any]) -> tuple[str, str]:
+    """Call the first tool of a server, and return its name and its result."""
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    parameters = StdioServerParameters(command=server["command"], args=server["args"])
+    async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
+        await session.initialize()
+        (tool,) = (await session.list_tools()).tools
+        result = await session.call_tool(tool.name, {"numbers": [1, 2, 3]})
+        return tool.name, result.content[0].text  # type: ignore[union-attr]
 
 
 if __name__ == "__main__":
