@@ -17,8 +17,9 @@ from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.todos import Todo, Todos, TodoStatus, normal_status
 from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
-from agentnb.models.model import Reply, StreamItem
+from agentnb.models.model import Notice, Reply, StreamItem
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.runtime.calls.virtual_tools import VirtualTool
 from agentnb.settings import values_of
@@ -27,6 +28,8 @@ from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
 from agentnb.tools.toolbox import Toolbox
 
 STATUSES: Mapping[str, TodoStatus] = {"in-progress": "in-progress", "completed": "completed"}
+SESSION = "acp_session"
+"""The key under which a reply's metadata has the id of the session."""
 CALLS = "tool_use"
 """The stop reason of a reply that ends because calls began: it is ours, no agent says it."""
 
@@ -35,14 +38,22 @@ class AcpModel:
     """One run's conversation with an agent. It is made for a run, and `close` ends its process."""
 
     def __init__(
-        self, foreign: ForeignAgent, work_dir: Path, tell_todos: Callable[[Todos], None], functions: Toolbox | None = None
+        self,
+        foreign: ForeignAgent,
+        work_dir: Path,
+        tell_todos: Callable[[Todos], None],
+        functions: Toolbox | None = None,
+        before: Run | None = None,
     ) -> None:
-        """``tell_todos`` takes the list of todos when the agent has told a plan; ``functions`` are the person's."""
+        """``tell_todos`` takes the list of todos when the agent has told a plan; ``functions`` are the person's; ``before`` is
+        the run whose conversation goes on.
+        """
+        self._before = before
         self._foreign, self._agent, self.name = foreign, foreign.known, foreign.name
         self._work_dir, self._model, self._mode = work_dir, foreign.model, foreign.mode or foreign.known.asks_in
         self._session: Session | None = None
         self._heard = 0
-        """User messages of the conversation that the agent was told."""
+        """Parts of what the person has said that the agent was told."""
         self._cost_before = 0.0
         self.tools = ForeignToolbox(self, () if functions is None else functions)
         self._tell_todos = tell_todos
@@ -56,7 +67,12 @@ class AcpModel:
         """Yield the deltas of a round, then its reply: with the calls that have begun, or the last words of the turn."""
         if self._session is None:
             self._session = Session(self._agent, self.name, self.tools.specs)
-            await self._session.start(self._work_dir, values_of(self._agent.keys), self._mode, self._model)
+            earlier = "" if self._before is None else _session_of(self._before)
+            await self._session.start(self._work_dir, values_of(self._agent.keys), self._mode, self._model, earlier)
+            if self._before is not None:
+                self._heard = len(_said_by_person(request)) - _parts_of_prompt(request)
+                if self._session.id != earlier:
+                    yield Notice(f"{self.name} cannot load the conversation of run {self._before.id}: it begins a new one")
         session = self._session
         for call in session.calls.values():
             if call.made is not None and not call.answer.done():
@@ -80,18 +96,21 @@ class AcpModel:
         parts: list[AnyPart] = [Thinking("".join(thoughts))] if thoughts else []
         parts += [Text("".join(words))] if words else []
         parts += [call.take() for call in calls]
-        stop_reason = CALLS if isinstance(item, list) else UNTOLD if self._has_untold(request) else str(item["stopReason"])
+        stop_reason = (
+            CALLS
+            if isinstance(item, list)
+            else UNTOLD
+            if len(_said_by_person(request)) > self._heard
+            else str(item["stopReason"])
+        )
         usage = UNKNOWN if isinstance(item, list) else self._usage(item, session)
-        yield Reply(Message("assistant", tuple(parts)), usage, stop_reason)
+        yield Reply(Message("assistant", tuple(parts)), usage, stop_reason, {SESSION: session.id})
 
     def _untold(self, request: Request) -> list[dict[str, Any]]:
         """Return what the person has said since the last turn, as blocks of a prompt."""
-        user_messages = [message for message in request.messages if message.role == "user"]
-        new, self._heard = user_messages[self._heard :], len(user_messages)
-        return [_block(part) for message in new for part in message.parts if isinstance(part, Text | Image)]
-
-    def _has_untold(self, request: Request) -> bool:
-        return sum(message.role == "user" for message in request.messages) > self._heard
+        parts = _said_by_person(request)
+        new, self._heard = parts[self._heard :], len(parts)
+        return [_block(part) for part in new]
 
     def _usage(self, end: Mapping[str, Any], session: Session) -> Usage:
         told, cost = end.get("usage"), session.cost
@@ -109,6 +128,23 @@ class AcpModel:
         """End the agent's process and all that it began."""
         if self._session is not None:
             await self._session.close()
+
+
+def _said_by_person(request: Request) -> list[Text | Image]:
+    """Return all that the person has said in a conversation; what they said beside calls is with the results of these."""
+    messages = [message for message in request.messages if message.role in ("user", "tool")]
+    return [part for message in messages for part in message.parts if isinstance(part, Text | Image)]
+
+
+def _parts_of_prompt(request: Request) -> int:
+    last = next(message for message in reversed(request.messages) if message.role == "user")
+    return len([part for part in last.parts if isinstance(part, Text | Image)])
+
+
+def _session_of(run: Run) -> str:
+    """Return the session of a run's conversation; empty if its log has none."""
+    found = next((current.metadata[SESSION] for current in reversed(run.rounds) if SESSION in current.metadata), "")
+    return str(found)
 
 
 def todos_of(entries: Iterable[Any]) -> Todos:

@@ -50,7 +50,9 @@ class Session:
         self._agent = agent
         self._process: AgentProcess | None = None
         self._connection: Connection | None = None
-        self._id = ""
+        self.id = ""
+        """Its id, by which it can be loaded in another process."""
+        self._is_loading = False
         self._turn: asyncio.Task[Any] | None = None
         self._deltas: deque[ReplyDelta] = deque()
         self._news = asyncio.Event()
@@ -68,8 +70,8 @@ class Session:
 
     # Its start and its end
 
-    async def start(self, work_dir: Path, env: Mapping[str, str], mode: str = "", model: str = "") -> None:
-        """Start the process and open a session in a folder. Raises `ModelError`."""
+    async def start(self, work_dir: Path, env: Mapping[str, str], mode: str = "", model: str = "", earlier: str = "") -> None:
+        """Start the process and open a session in a folder, or load the ``earlier`` one if it can. Raises `ModelError`."""
         command = self._agent.command
         if shutil.which(command[0]) is None:
             raise ModelError(f"{self.name} is not installed: there is no {command[0]}", self._how_to_install)
@@ -87,13 +89,19 @@ class Session:
                     clientInfo={"name": "agentnb", "title": "agentnb", "version": str(import_module("agentnb").__version__)},
                 )
                 servers = [] if self._door is None else [await self._door.open()]
-                opened = await self._request("session/new", cwd=str(work_dir), mcpServers=servers)
-                self._id = opened["sessionId"]
+                about = {"cwd": str(work_dir), "mcpServers": servers}
+                if earlier and (begun.get("agentCapabilities") or {}).get("loadSession"):
+                    self.id, self._is_loading = earlier, True
+                    opened = await self._request("session/load", sessionId=earlier, **about)
+                    self._is_loading = False
+                else:
+                    opened = await self._request("session/new", **about)
+                    self.id = opened["sessionId"]
                 modes = opened.get("modes") or {}
                 if mode and mode != modes.get("currentModeId"):
-                    await self._request("session/set_mode", sessionId=self._id, modeId=mode)
+                    await self._request("session/set_mode", sessionId=self.id, modeId=mode)
                 if model:
-                    await self._request("session/set_config_option", sessionId=self._id, configId="model", value=model)
+                    await self._request("session/set_config_option", sessionId=self.id, configId="model", value=model)
         except TimeoutError as error:
             raise ModelError(f"{self.name} did not answer for {SECONDS_TO_START} s", self._last_words()) from error
         self.about = {"agent": begun.get("agentInfo"), "capabilities": begun.get("agentCapabilities"), "modes": modes}
@@ -102,7 +110,7 @@ class Session:
         """Cancel the turn that runs, and end the process with all that it began."""
         if self.is_in_turn and self._connection is not None:
             with suppress(ConnectionError, OSError):
-                await self._connection.send_notification("session/cancel", {"sessionId": self._id})
+                await self._connection.send_notification("session/cancel", {"sessionId": self.id})
             assert self._turn is not None, "it runs"
             await asyncio.wait((self._turn,), timeout=SECONDS_TO_CANCEL)
         try:
@@ -126,7 +134,7 @@ class Session:
 
     def prompt(self, blocks: list[dict[str, Any]]) -> None:
         """Begin a turn."""
-        self._turn = asyncio.ensure_future(self._request("session/prompt", sessionId=self._id, prompt=blocks))
+        self._turn = asyncio.ensure_future(self._request("session/prompt", sessionId=self.id, prompt=blocks))
         self._turn.add_done_callback(lambda _: self._news.set())
 
     async def next(self) -> ReplyDelta | list[ForeignCall] | Mapping[str, Any]:
@@ -178,7 +186,8 @@ class Session:
         if not isinstance(params, dict):
             return
         if message.get("method") == "session/update" and isinstance(params.get("update"), dict):
-            self._take(params["update"])
+            if not self._is_loading:  # what a loaded session tells again is no news
+                self._take(params["update"])
         elif message.get("method") == "session/request_permission" and isinstance(params.get("toolCall"), dict):
             call = self._call(params["toolCall"])
             call.options = [option for option in params.get("options") or () if isinstance(option, dict)]

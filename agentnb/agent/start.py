@@ -124,7 +124,9 @@ class AgentRun(PendingRun):
             from agentnb.acp.model import AcpModel
 
             foreign: Any = self.agent.used_model
-            self._model = self._foreign = AcpModel(foreign, self.context.work_dir, self._todos.told, self.toolbox)
+            before = self.context.options.continue_from or self.recovered
+            made = AcpModel(foreign, self.context.work_dir, self._todos.told, self.toolbox, before)
+            self._model = self._foreign = made
         else:
             self._model = make_model(self.agent.used_model)
         if self.agent.context is not None and not self._has_system:
@@ -206,7 +208,7 @@ class AgentRun(PendingRun):
             prompt=self.prompt,
             agent=encodable(agent.name),
             model=encodable(agent.model_name),
-            system=system_prompt(agent, self.toolbox, self.context.work_dir, self.context_prompt),
+            system="" if agent.acp else system_prompt(agent, self.toolbox, self.context.work_dir, self.context_prompt),
             tools=self.toolbox.specs,
             settings={**agent.settings, **self.logged_settings},
             guidance=agent.guidance_texts.texts,

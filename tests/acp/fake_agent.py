@@ -186,15 +186,20 @@ class Agent:
             assert params["protocolVersion"] == 1, params
             return {
                 "protocolVersion": 1,
-                "agentCapabilities": {"loadSession": True},
+                "agentCapabilities": {"loadSession": "forgetful" not in sys.argv},
                 "agentInfo": {"name": "fake", "version": "1"},
             }
         if method == "session/new":
             assert Path(params["cwd"]).is_absolute(), params
             self.servers = params["mcpServers"]
-            self.session = "s-1"
+            self.session = f"s-{os.getpid()}"
             modes = [{"id": name, "name": name} for name in ("default", "auto")]
             return {"sessionId": self.session, "modes": {"currentModeId": self.mode, "availableModes": modes}}
+        if method == "session/load":
+            self.session = params["sessionId"]
+            self.update("user_message_chunk", content={"type": "text", "text": "hello"})
+            self.say("Hello there.")
+            return {}
         assert params["sessionId"] == self.session, params
         if method == "session/set_mode":
             self.mode = params["modeId"]
@@ -206,6 +211,8 @@ class Agent:
                 play = getattr(self, word.strip("."), None)
                 if callable(play):
                     play()
+            if text == "session":
+                self.say(self.session)
             if text == "mode":
                 self.say(self.mode)
             return {

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agentnb import Agent
-from agentnb.core.log.events import CallBlocked, QuestionAsked, RoundStarted, TextDelta, ThinkingDelta, TodosChanged
+from agentnb.acp.known_agents import KnownAgent
+from agentnb.core.log.events import CallBlocked, QuestionAsked, RoundStarted, TextDelta, ThinkingDelta, TodosChanged, Warned
 from agentnb.core.log.well_formed import check_events
 from agentnb.core.usage import Usage
 from agentnb.errors import ModelError
@@ -113,3 +115,28 @@ def test_questions_show_the_call(fake: Make) -> None:
     (asked,) = [event.question for event in run.events if isinstance(event, QuestionAsked)]
     assert asked.about is not None
     assert (asked.about.tool, "alpha" in asked.about.arguments) == ("write_file", True)
+
+
+@pytest.mark.parametrize("is_forgetful", [False, True])
+def test_a_conversation_goes_on_where_the_agent_can_load_it(
+    fake: Make, table: dict[str, KnownAgent], is_forgetful: bool
+) -> None:
+    if is_forgetful:
+        table["fake"] = replace(table["fake"], command=(*table["fake"].command, "forgetful"))
+    first = fake().run_sync("session")
+    second = fake().run_sync("session", continue_from=first)
+    assert (second.text == first.text) is not is_forgetful
+    warnings = [event.message for event in second.events if isinstance(event, Warned)]
+    assert bool(warnings) is is_forgetful
+    assert all("cannot load the conversation" in warning for warning in warnings)
+
+
+def test_what_the_person_says_meanwhile_is_the_next_prompt(fake: Make) -> None:
+    def approve(call: object, run: object) -> bool:
+        live.say("hello")
+        return True
+
+    live = fake().start("write", approve=approve)
+    run = live.result(10)
+    assert run.text == "Hello there."
+    assert [current.text for current in run.rounds if current.text] == ["I will write.", "Written.", "Hello there."]
