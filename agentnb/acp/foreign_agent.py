@@ -8,17 +8,14 @@ from typing import Any, ClassVar
 
 from agentnb.acp.known_agents import KnownAgent, agent_of
 from agentnb.core.request import Request
-from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.models.model import StreamItem
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.ending import natural_stop, person_spoke, refused
-from agentnb.policies.verdict import Continue, Policy
+from agentnb.policies.verdict import Policy
 
 PROVIDER = "acp"
-UNTOLD = "said"
-"""The stop reason of a reply at whose end the person's words wait for the next turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +52,13 @@ class ForeignAgent:
 
 @dataclass(frozen=True, slots=True)
 class AsItEnds:
-    """The policy of such an agent: its turn ends when it says so, and what the person said meanwhile is the next prompt."""
+    """The policy of such an agent: the run ends with its turn."""
 
     name: ClassVar[str] = PROVIDER
 
     def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
         """Return the functions that the loop calls."""
-        return PolicyBundle((person_spoke, refused, next_turn, natural_stop, *limits))
-
-
-def next_turn(run: Run) -> Continue | None:
-    """Continue if the person has said something that the agent was not told within its turn."""
-    return Continue("said") if run.last_round.stop_reason == UNTOLD else None
+        return PolicyBundle((person_spoke, refused, natural_stop, *limits))
 
 
 SHAPES_REQUESTS: Mapping[str, Any] = {

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.acp.calls import KINDS, UNKNOWN_KIND, ForeignCall, Kind, subject_of_kind
-from agentnb.acp.foreign_agent import UNTOLD, ForeignAgent
+from agentnb.acp.foreign_agent import ForeignAgent
 from agentnb.acp.reach import check_holds
 from agentnb.acp.session import Session
-from agentnb.core.log.events import TextDelta
-from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, visible
+from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
+from agentnb.core.messages import Image, Message, Text, Thinking, visible
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.todos import Todo, Todos, TodoStatus, normal_status
@@ -65,46 +65,47 @@ class AcpModel:
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the deltas of a round, then its reply: with the calls that have begun, or the last words of the turn."""
-        if self._session is None:
-            self._session = Session(self._agent, self.name, self.tools.specs)
-            earlier = "" if self._before is None else _session_of(self._before)
-            await self._session.start(self._work_dir, values_of(self._agent.keys), self._mode, self._model, earlier)
-            if self._before is not None:
-                self._heard = len(_said_by_person(request)) - _parts_of_prompt(request)
-                if self._session.id != earlier:
-                    yield Notice(f"{self.name} cannot load the conversation of run {self._before.id}: it begins a new one")
+        if self._session is None and (notice := await self._begin(request)) is not None:
+            yield notice
         session = self._session
-        for call in session.calls.values():
-            if call.made is not None and not call.answer.done():
-                call.answer.set_result(False)  # judged, and not allowed to run
-                if call.function:
-                    call.end.set()
+        assert session is not None, "it has begun"
+        _reject_what_was_not_allowed(session)
         if not session.is_in_turn:
             session.prompt(self._untold(request))
-        words: list[str] = []
-        thoughts: list[str] = []
+        said = _Said()
+        usage = UNKNOWN
         while True:
             item = await session.next()
             if session.plan is not self._plan:
                 self._plan = session.plan
                 self._tell_todos(todos_of(self._plan or ()))
-            if isinstance(item, Mapping | list):
-                break
-            (words if isinstance(item, TextDelta) else thoughts).append(item.text)
-            yield item
-        calls = item if isinstance(item, list) else []
-        parts: list[AnyPart] = [Thinking("".join(thoughts))] if thoughts else []
-        parts += [Text("".join(words))] if words else []
-        parts += [call.take() for call in calls]
-        stop_reason = (
-            CALLS
-            if isinstance(item, list)
-            else UNTOLD
-            if len(_said_by_person(request)) > self._heard
-            else str(item["stopReason"])
-        )
-        usage = UNKNOWN if isinstance(item, list) else self._usage(item, session)
-        yield Reply(Message("assistant", tuple(parts)), usage, stop_reason, {SESSION: session.id})
+            if isinstance(item, TextDelta | ThinkingDelta):
+                said.add(item)
+                yield item
+                continue
+            if isinstance(item, list):
+                made = [call.take() for call in item]
+                yield Reply(Message("assistant", (*said.parts, *made)), usage, CALLS, {SESSION: session.id})
+                return
+            ended = self._usage(item, session)
+            usage = ended if usage is UNKNOWN else usage + ended
+            untold = self._untold(request)
+            if not untold:
+                yield Reply(Message("assistant", said.parts), usage, str(item["stopReason"]), {SESSION: session.id})
+                return
+            session.prompt(untold)  # what the person said meanwhile
+
+    async def _begin(self, request: Request) -> Notice | None:
+        """Start the agent, with the conversation of the run before if it can load that; return a notice if it cannot."""
+        session = self._session = Session(self._agent, self.name, self.tools.specs)
+        earlier = "" if self._before is None else _session_of(self._before)
+        await session.start(self._work_dir, values_of(self._agent.keys), self._mode, self._model, earlier)
+        if self._before is None:
+            return None
+        self._heard = len(_said_by_person(request)) - _parts_of_prompt(request)
+        if session.id == earlier:
+            return None
+        return Notice(f"{self.name} cannot load the conversation of run {self._before.id}: it begins a new one")
 
     def _untold(self, request: Request) -> list[dict[str, Any]]:
         """Return what the person has said since the last turn, as blocks of a prompt."""
@@ -134,6 +135,33 @@ def _said_by_person(request: Request) -> list[Text | Image]:
     """Return all that the person has said in a conversation; what they said beside calls is with the results of these."""
     messages = [message for message in request.messages if message.role in ("user", "tool")]
     return [part for message in messages for part in message.parts if isinstance(part, Text | Image)]
+
+
+class _Said:
+    """The words and thoughts of a reply as they came."""
+
+    def __init__(self) -> None:
+        self._pieces: list[tuple[type[ReplyDelta], list[str]]] = []
+
+    def add(self, delta: ReplyDelta) -> None:
+        """Add a delta."""
+        if not self._pieces or self._pieces[-1][0] is not type(delta):
+            self._pieces.append((type(delta), []))
+        self._pieces[-1][1].append(delta.text)
+
+    @property
+    def parts(self) -> tuple[Text | Thinking, ...]:
+        """The parts of a message, one for consecutive deltas of a kind."""
+        return tuple([(Text if kind is TextDelta else Thinking)("".join(texts)) for kind, texts in self._pieces])
+
+
+def _reject_what_was_not_allowed(session: Session) -> None:
+    """Answer the calls that were judged, and may not run."""
+    for call in session.calls.values():
+        if call.made is not None and not call.answer.done():
+            call.answer.set_result(False)
+            if call.function:
+                call.end.set()
 
 
 def _parts_of_prompt(request: Request) -> int:

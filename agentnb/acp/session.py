@@ -54,6 +54,8 @@ class Session:
         """Its id, by which it can be loaded in another process."""
         self._is_loading = False
         self._turn: asyncio.Task[Any] | None = None
+        self.is_in_turn = False
+        """Whether a turn runs, or its end was not read yet."""
         self._deltas: deque[ReplyDelta] = deque()
         self._news = asyncio.Event()
         self.calls: dict[str, ForeignCall] = {}
@@ -111,7 +113,7 @@ class Session:
         if self.is_in_turn and self._connection is not None:
             with suppress(ConnectionError, OSError):
                 await self._connection.send_notification("session/cancel", {"sessionId": self.id})
-            assert self._turn is not None, "it runs"
+            assert self._turn is not None, "there was a prompt"
             await asyncio.wait((self._turn,), timeout=SECONDS_TO_CANCEL)
         try:
             if self._connection is not None:
@@ -127,13 +129,9 @@ class Session:
 
     # Its turns
 
-    @property
-    def is_in_turn(self) -> bool:
-        """Whether a turn runs, or its end was not read yet."""
-        return self._turn is not None and not self._turn.done()
-
     def prompt(self, blocks: list[dict[str, Any]]) -> None:
         """Begin a turn."""
+        self.is_in_turn = True
         self._turn = asyncio.ensure_future(self._request("session/prompt", sessionId=self.id, prompt=blocks))
         self._turn.add_done_callback(lambda _: self._news.set())
 
@@ -150,6 +148,7 @@ class Session:
             if self._turn.done():
                 for call in self.calls.values():
                     call.end.set()  # nothing more is told of it
+                self.is_in_turn = False
                 end: Mapping[str, Any] = await self._turn
                 return end
             await self._news.wait()

@@ -138,5 +138,5 @@ def test_what_the_person_says_meanwhile_is_the_next_prompt(fake: Make) -> None:
 
     live = fake().start("write", approve=approve)
     run = live.result(10)
-    assert run.text == "Hello there."
-    assert [current.text for current in run.rounds if current.text] == ["I will write.", "Written.", "Hello there."]
+    assert [current.text for current in run.rounds] == ["I will write.", "Written.Hello there."]
+    assert run.usage == Usage(24, 6)
