@@ -32,8 +32,13 @@ if TYPE_CHECKING:
     from agentnb.detect.run import Run as Run
     from agentnb.display.save import save_trace as save_trace
     from agentnb.experiments.experiment import Experiment as Experiment
+    from agentnb.experiments.judging.agreement import agreement as agreement
+    from agentnb.experiments.judging.judge import Judge as Judge
     from agentnb.experiments.planning.checks import within as within
     from agentnb.experiments.results.comparison import compare as compare
+    from agentnb.experiments.rounds.lift import lift as lift
+    from agentnb.experiments.search.search import optimise as optimise
+    from agentnb.guidance.draws import RandomGuidance as RandomGuidance
     from agentnb.guidance.sets import GuidanceSet as GuidanceSet
     from agentnb.interchange.files import iter_traces as iter_traces
     from agentnb.interchange.files import load_trace as load_trace
@@ -62,7 +67,6 @@ if TYPE_CHECKING:
     from agentnb.rerun.replay import replay as replay
     from agentnb.rerun.reproduce import reproduce as reproduce
     from agentnb.rerun.reproduce import reproduce_sync as reproduce_sync
-    from agentnb.rerun.survey import lift as lift
     from agentnb.rerun.survey import survey as survey
     from agentnb.runtime.host.run_options import RunOptions as RunOptions
     from agentnb.runtime.runs.orchestration import Orchestration as Orchestration
@@ -98,6 +102,7 @@ _NAMES = {
     "Guidance": "agentnb.core.guidance",
     "GuidanceSet": "agentnb.guidance.sets",
     "History": "agentnb.context.history",
+    "Judge": "agentnb.experiments.judging.judge",
     "MCPServer": "agentnb.tools.mcp.server",
     "Chat": "agentnb.policies.named",
     "ContextType": "agentnb.chat.context_type",
@@ -108,6 +113,7 @@ _NAMES = {
     "Output": "agentnb.agent.output",
     "Plan": "agentnb.workflow.plan",
     "PolicyBundle": "agentnb.policies.bundle",
+    "RandomGuidance": "agentnb.guidance.draws",
     "Run": "agentnb.detect.run",
     "RunOptions": "agentnb.runtime.host.run_options",
     "StepOrchestrator": "agentnb.runtime.steps.step_orchestrator",
@@ -119,6 +125,7 @@ _NAMES = {
     "ToolCall": "agentnb.core.messages",
     "Web": "agentnb.tools.builtin.web.group",
     "Workflow": "agentnb.workflow.workflow",
+    "agreement": "agentnb.experiments.judging.agreement",
     "ask_person": "agentnb.tools.ask_person",
     "browse": "agentnb.notebook.browser",
     "compare": "agentnb.experiments.results.comparison",
@@ -134,9 +141,10 @@ _NAMES = {
     "iter_traces": "agentnb.interchange.files",
     "label": "agentnb.notebook.labelling",
     "labels": "agentnb.store.labels",
-    "lift": "agentnb.rerun.survey",
+    "lift": "agentnb.experiments.rounds.lift",
     "load_trace": "agentnb.interchange.files",
     "load_traces": "agentnb.interchange.files",
+    "optimise": "agentnb.experiments.search.search",
     "panel": "agentnb.notebook.panel",
     "plots": "agentnb",
     "portable": "agentnb.agent.portable",

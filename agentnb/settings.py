@@ -172,6 +172,7 @@ _ENVIRON = os.environ
 _VARIABLES = getattr(os.environ, "_data", os.environ)
 """The environment, by encoded names: `os.environ` takes long to say what is not set, and this runs after each tool call."""
 _encoded = lru_cache(getattr(os.environ, "encodekey", str))
+_USUAL_ENCODED = frozenset(map(_encoded, _USUAL_VARIABLES))
 
 
 def _renew_locks() -> None:
@@ -409,7 +410,8 @@ def known_secrets() -> tuple[str, ...]:
 
 def secrets() -> tuple[str, ...]:
     """Return `known_secrets` after reading the variables that hold keys: one may have been set since the last call."""
-    for variable in (*_USUAL_VARIABLES, *_held.asked_for.copy()):
+    usual = () if _USUAL_ENCODED.isdisjoint(_VARIABLES) else _USUAL_VARIABLES
+    for variable in (*usual, *_held.asked_for.copy()):
         if _encoded(variable) in _VARIABLES:
             _learn(_environment(variable))
     for variable in _held.mentioned.copy():

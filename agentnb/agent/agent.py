@@ -26,12 +26,12 @@ class Agent(AgentSettings):
 
     ``model``: a name, ``provider:model``, or a model object. ``tools``: functions, agents and workflows, or what `tool` made of
     them. ``system``: the system prompt instead of the built-in one. ``guidance``: the texts that guide it, the name of a set
-    (``matrix``, ``off``) or a `GuidanceSet`. ``policy``: how it is kept on task, ``matrix`` (the usual one), ``minimal`` or
-    ``chat``, or one of these with settings, such as ``Matrix(workflow_mode=True)``. ``todos``: whether it keeps a list when it
-    has tools, or the board to keep it on. ``history``: how much of a conversation is sent: ``auto``, ``documented``, ``full``
-    or a `History`. ``gates``: functions of a call and the run that say whether it may run, after the policy's own
-    (`agentnb.policies.gates`). ``permissions``: rules about tool calls, each ``allow``, ``ask`` or ``deny``, such as
-    ``{"write_file(data/**)": "allow", "bash": "ask"}``, or a list of the flags that are permitted
+    (``matrix``, ``off``), a `GuidanceSet`, or a `RandomGuidance`, which draws one. ``policy``: how it is kept on task,
+    ``matrix`` (the usual one), ``minimal`` or ``chat``, or one of these with settings, such as ``Matrix(workflow_mode=True)``.
+    ``todos``: whether it keeps a list when it has tools, or the board to keep it on. ``history``: how much of a conversation is
+    sent: ``auto``, ``documented``, ``full`` or a `History`. ``gates``: functions of a call and the run that say whether it may
+    run, after the policy's own (`agentnb.policies.gates`). ``permissions``: rules about tool calls, each ``allow``, ``ask`` or
+    ``deny``, such as ``{"write_file(data/**)": "allow", "bash": "ask"}``, or a list of the flags that are permitted
     (`agentnb.policies.permissions.rules`). ``approve``: an approval mode, or a function that decides about calls that would be
     asked about, for runs whose options give none. ``instructions``: whether it follows the ``CLAUDE.md``, ``AGENT.md`` or
     ``AGENTS.md`` of the repository it works in. ``output``: the form of its answers: a dataclass, TypedDict, pydantic model,

@@ -17,8 +17,10 @@ from agentnb.context.history import as_logged, find_history
 from agentnb.core.todos import TODO_TOOL
 from agentnb.errors import InvalidTool, SettingsError
 from agentnb.guidance import GuidanceSet, find_set
+from agentnb.guidance.draws import RandomGuidance
 from agentnb.models.model import Model
 from agentnb.models.registry import check_model, person_chose_destination
+from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
 from agentnb.policies.limits import LIMIT_SETTINGS, LIMITS, Limits
 from agentnb.policies.named import USUAL_POLICY, PolicySet, find_policy, rules_of, settings_of
@@ -115,10 +117,12 @@ def derive_settings(agent: AgentSettings) -> None:
             check_confirms(agent.context.confirms([agent.context.name]), agent.rule_scope)
     _set(agent, "gates", _checked_gates(agent))
     _check_names(agent)
-    words = find_set(agent.guidance)
+    words = agent.guidance.first if isinstance(agent.guidance, RandomGuidance) else find_set(agent.guidance)
     repeatable = [tool.spec.name for tool in agent.toolbox if getattr(tool, "repeatable", False)]
     _set(agent, "output_form", Output.of(agent.output))
     bundle = limits.add_to(rules_of(policy, words, repeatable))
+    if isinstance(agent.guidance, RandomGuidance):
+        bundle = _drawing(bundle, agent.guidance, policy.name)
     bundle = extended(bundle, tuple(agent.extensions))
     if agent.gates:
         bundle = bundle._replace(gates=(*bundle.gates, *map(OnCopy, agent.gates)))
@@ -147,10 +151,18 @@ def _set_foreign(agent: AgentSettings) -> None:
         _set(agent, name, value)
 
 
+def _drawing(bundle: PolicyBundle, guidance: RandomGuidance, policy: str) -> PolicyBundle:
+    """Return the bundle with the draws of the guidance. Raises `SettingsError` if the policy draws, too."""
+    if bundle.draw is not None:
+        raise SettingsError(f"The policy {policy} draws guidance sets itself", "Leave out RandomGuidance, or its draw")
+    return bundle._replace(draw=guidance)
+
+
 def _as_logged(agent: AgentSettings, words: GuidanceSet, policy: PolicySet) -> dict[str, Any]:
     """Return the settings for the log."""
+    draws = agent.guidance.as_logged if isinstance(agent.guidance, RandomGuidance) else {}
     return {
-        "guidance": {"set": words.name, "version": words.version},
+        "guidance": {"set": words.name, "version": words.version, **draws},
         "policy": settings_of(policy),
         "todos": agent.keeps_todos,
         "history": as_logged(agent.sends),

@@ -16,6 +16,7 @@ from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, UnknownTool
 from agentnb.guidance import BUILT_IN, GuidanceSet
+from agentnb.guidance.draws import RandomGuidance
 from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
@@ -64,7 +65,7 @@ def agent_of(
         "todos": bool(logged.get("todos", any(tool.name == TODO_TOOL for tool in run.tools))),
         "history": as_sent_then(logged.get("history")),
         "policy": instead["policy"] if "policy" in instead else logged_policy(run),
-        "guidance": instead["guidance"] if "guidance" in instead else logged_guidance(run),
+        "guidance": instead["guidance"] if "guidance" in instead else RandomGuidance.logged(logged) or logged_guidance(run),
         "output": Output.logged(logged),
         **limits_again(logged),
         **instead,

@@ -21,7 +21,7 @@ from agentnb.core.messages import Message, encodable
 from agentnb.core.redaction import change_texts
 from agentnb.core.run.rounds import ASKED_FOR_TOOLS, FINAL_ANSWER, WorkflowRound
 from agentnb.errors import AgentnbError, ContextOverflow, ModelError
-from agentnb.guidance.draws import Draw
+from agentnb.guidance.draws import Draw, next_round
 from agentnb.guidance.prompts import prompt
 from agentnb.models.model import Model
 from agentnb.policies.bundle import PolicyBundle
@@ -70,7 +70,6 @@ class Loop:
         self._todos = todos or TodoSync(None, log)
         self._calls = ModelCalls(model, log, bundle, self._budget, is_cancelled=lifecycle.is_cancelled)
         self._compactor = Compactor(self._calls, request_builder, history, log, bundle.keeps)
-        self._interludes = Interludes(lifecycle, dispatch)
         self._asked = AskedDetectors(bundle.model_detectors, self._calls, log) if bundle.model_detectors else None
         self._round_started = perf_counter()
 
@@ -93,7 +92,7 @@ class Loop:
                 await self._whole_round(verdict)
             else:
                 may_be_open = True
-                await self._interludes.run(verdict)
+                await Interludes(self._lifecycle, self._dispatch).run(verdict)
             verdict = decide(self._after_calls if run.last_round.records else self._policies, run)
             if self._endings:
                 verdict = self._before_end(verdict)
@@ -133,7 +132,7 @@ class Loop:
     def close_open(self, status: e.RoundStatus) -> None:
         """Answer every open call and end the open round, if there is one."""
         self._dispatch.answer_open_calls(time_is_up=self._lifecycle.time_is_up)
-        self._interludes.close_open()
+        Interludes(self._lifecycle, self._dispatch).close_open()
         self._todos.look()
         if self._log.run.open_round is not None:
             self._finish_round(status)
@@ -174,8 +173,11 @@ class Loop:
             await self._dispatch.resume(open_calls, self._lifecycle.check_stop)
             self._finish_round("success" if current.records else self._status_of_answer())
 
-    async def _round(self, why: Continue, final_words: str = "") -> None:
-        """Run one round. With ``final_words`` it is the last: the model gets this text, and may call no tool."""
+    def _round(self, why: Continue, final_words: str = "") -> Coroutine[Any, Any, None]:
+        """Begin a round, and return the rest of it, to await.
+
+        With ``final_words`` it is the last: the model gets this text, and may call no tool.
+        """
         log, run = self._log, self._log.run
         self._round_started = perf_counter()
         last = run.last_finished_round
@@ -185,7 +187,7 @@ class Loop:
             now(UTC),
             log.id,
             log.parent_id,
-            index=0 if last is None else last.index + 1,
+            index=next_round(run),
             reason=why.reason,
             before=why.round_status,
             continuation=(final_words or why.message or prompt("continue")) if is_told else "",
@@ -194,19 +196,19 @@ class Loop:
         log.append(started)
         if not final_words:
             self._guide(why.guidance)
-        await self._reply(may_call=not final_words)
+        return self._reply(may_call=not final_words)
 
     async def _reply(self, *, may_call: bool) -> None:
         """Get the model's reply in the open round, and run its tool calls."""
-        check_stop = self._lifecycle.check_stop
-        check_stop()  # a watcher may have ended the run, in the event just logged
+        lifecycle = self._lifecycle
+        lifecycle.check_stop()  # a watcher may have ended the run, in the event just logged
         try:
             calls = (await self._model_reply(may_call)).calls
         finally:
-            self._lifecycle.settle()  # before its tools spend, and even if the reply failed
-        check_stop()
+            lifecycle.settle()  # before its tools spend, and even if the reply failed
+        lifecycle.check_stop()
         if calls and may_call:
-            await self._dispatch.run([*map(Call, calls)], check_stop)
+            await self._dispatch.run([*map(Call, calls)], lifecycle.check_stop)
         elif calls:
             self._dispatch.answer_open_calls()
         self._finish_round("success" if calls else self._status_of_answer())
@@ -235,7 +237,7 @@ class Loop:
     def _draw_guidance(self, draw: Draw) -> None:
         """Log the guidance set drawn for the next round, which the policies and guides read."""
         if (drawn := draw(self._log.run)) is not None:
-            self._log.emit(GuidanceDrawn, **drawn.as_logged)
+            self._log.emit(GuidanceDrawn, round=next_round(self._log.run), **drawn.as_logged)
 
     def _guide(self, first: Iterable[Guidance], given: int = 0) -> None:
         """Log the guidance for the next request: the policies', then the guides'.

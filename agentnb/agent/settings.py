@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agentnb.core.guidance import GuidanceTexts
     from agentnb.detect.finding import Detectors
     from agentnb.guidance import GuidanceSet
+    from agentnb.guidance.draws import RandomGuidance
     from agentnb.models.model import Model
     from agentnb.policies.bundle import PolicyBundle
     from agentnb.policies.gates import Gate
@@ -41,7 +42,7 @@ class AgentSettings:
     model: str | Model = ""
     tools: Iterable[Any] = ()
     system: str | None = None
-    guidance: str | GuidanceSet = "matrix"
+    guidance: str | GuidanceSet | RandomGuidance = "matrix"
     policy: str | PolicySet | None = None
     max_rounds: int = field(default_factory=settings.max_iterations)
     todos: bool | Board = True

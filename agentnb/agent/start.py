@@ -149,7 +149,7 @@ class AgentRun(PendingRun):
         """Raise `SettingsError` if a built-in tool cannot work here, or if a budget needs a price that is unknown."""
         self.toolbox.check_usable()
         if self._foreign is not None and (warning := self._foreign.check(self.context.elicitation.permissions)):
-            self.context.warnings.append((warning, ""))
+            self.context.warnings = (*self.context.warnings, (warning, ""))
         if self.context.budget.has_limit():
             assert self._model is not None, "it is made first"
             check_has_price(self._model, self.agent, self.context.budget)
@@ -177,7 +177,7 @@ class AgentRun(PendingRun):
             tool_seconds=bundle.tool_seconds,
             context_name=str if agent.context is None else agent.context.canonical,
             own_gates=(*each(agent.extensions, "gates"), *agent.gates),
-            models=SideModels(self._model, log, context.budget, lifecycle.is_cancelled, lifecycle.settle),
+            models=SideModels(self._model, lifecycle),
             steps=RunSteps(context),
         )
         if context.servers is not None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
@@ -68,16 +69,20 @@ class RequestBuilder:
         self._left_out: dict[int, WhyLeftOut] = {}
         self._empty: dict[int, Message] = {}
         """By index of the stored message, the parts that are not sent because they are empty: some, or all."""
-        self._failed: list[int] = []
+        self._failed: tuple[int, ...] = ()
         """Indexes of the results of failed rounds, which may be left out once others have come."""
         self._shortens = False
         self.ephemeral = ""
         """The ephemeral text at the end of the last request."""
         self.truncated_by = 0
         """How many messages the last request left out because there were too many."""
-        self._estimate = RunningEstimate(system, self._first_tools)
         self._tools_of_run: tuple[ToolSpec, ...] | None = None
         """The tools of the run when they were last looked at; None before that."""
+
+    @cached_property
+    def _estimate(self) -> RunningEstimate:
+        """Estimates requests; most runs need none."""
+        return RunningEstimate(self._system, self._first_tools)
 
     @classmethod
     def of_run(cls, started: RunStarted, history: History | None = None) -> RequestBuilder:
@@ -235,7 +240,7 @@ class RequestBuilder:
                 message = truncate_results(whole, self._history.result_characters, can_read_on=bool(self._tools))
                 self._shortens = self._shortens or message is not whole
             if self._history.failed_rounds_above is not None and _all_failed(message):
-                self._failed.append(index)
+                self._failed = (*self._failed, index)
         told = _without_empty(message)
         if told is not message or not told.parts:
             self._empty[index] = replace(message, parts=tuple(filter(is_empty, message.parts))) if told.parts else message
@@ -265,7 +270,7 @@ class RequestBuilder:
         self._messages, self._origins, self._kept, self._sent, self._open = [], [], {}, 0, ()
         self._estimate.keep(0)
         taken = self._taken
-        self._failed = [index for index in self._failed if index >= compacted.kept]
+        self._failed = tuple([index for index in self._failed if index >= compacted.kept])
         self._take_again(run, 0, compacted.first)
         if compacted.text:
             after = run.messages[compacted.kept].role if compacted.kept < len(run.messages) else "assistant"
@@ -274,7 +279,7 @@ class RequestBuilder:
         self._take_again(run, compacted.kept, taken)
 
     def _take_again(self, run: Run, start: int, stop: int) -> None:
-        failed = self._failed.copy()
+        failed = self._failed
         for index in range(start, stop):
             if index not in self._left_out:
                 self._take(index, run.messages[index])
@@ -288,7 +293,7 @@ class RequestBuilder:
             return
         for index in seen:
             self._left_out[index - 1] = self._left_out[index] = "failed_round"
-            self._failed.remove(index)
+        self._failed = self._failed[len(seen) :]
         self._rewind(run, seen[0] - 1)
 
     def _rewind(self, run: Run, index: int) -> None:

@@ -143,15 +143,11 @@ def filled(value: Any, spelling: Spelling, value_of: Callable[[str], Any], known
     _check_depth(value)
     left = MAX_TEXT
 
-    def fill(value: Any) -> Any:
+    def fill(text: str) -> Any:
         nonlocal left
-        if isinstance(value, Mapping):
-            return {key: fill(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [fill(item) for item in value]
-        parts = pieces(value, spelling) if isinstance(value, str) else []
+        parts = pieces(text, spelling)
         if len(parts) < 2:
-            return value_of(parts[0].expression) if parts and isinstance(parts[0], Piece) else value
+            return value_of(parts[0].expression) if parts and isinstance(parts[0], Piece) else text
         texts = []
         for part in parts:
             if isinstance(part, str) or (part.may_be_text and part.may_be_text not in known):
@@ -163,7 +159,16 @@ def filled(value: Any, spelling: Spelling, value_of: Callable[[str], Any], known
                 raise ExpressionError(f"The texts have more than {MAX_TEXT:,} characters with their values", "Insert less")
         return "".join(texts)
 
-    return fill(value)
+    return _with_texts(value, fill)
+
+
+def _with_texts(value: Any, change: Callable[[str], Any]) -> Any:
+    """Return plain data with each of its texts changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: _with_texts(item, change) for key, item in value.items()}
+    return [_with_texts(item, change) for item in value] if isinstance(value, list | tuple) else value
 
 
 def references_in(expression: str) -> tuple[Reference, ...]:

@@ -32,20 +32,20 @@ class Inbox:
         self.unread: deque[Command] = deque()
         """The commands that the loop has not read."""
         self._wake: Callable[[Command], None] | None = None
-        self._early: list[Command] = []
+        self._early: tuple[Command, ...] = ()
         """Answers put before anybody listened: a run that is resumed may still wait for the person."""
         self._lock = threading.Lock()
         self.stop_requested = False
         self._is_paused = False
         self._around = around
-        self._nested: set[Inbox] = set()
+        self._nested: frozenset[Inbox] = _NONE
         """Those of the runs nested in this one that are running."""
 
     def on_put(self, wake: Callable[[Command], None]) -> None:
         """Call ``wake``, in the thread that puts, for each command put from now on."""
         with self._lock:
             self._wake = wake
-            early, self._early = self._early, []
+            early, self._early = self._early, ()
         for command in early:
             wake(command)
         if self._around is not None:
@@ -72,12 +72,12 @@ class Inbox:
         with self._lock:
             wake = self._wake
             if wake is None and answer is not None:
-                self._early.append(command)
+                self._early = (*self._early, command)
         if wake is not None:
             wake(command)
         if name in ("pause", "resume"):
             self._is_paused = name == "pause"
-            for nested in self._all_nested():
+            for nested in self._nested:
                 nested.put(name)
 
     @property
@@ -96,17 +96,16 @@ class Inbox:
 
     def _add(self, nested: Inbox) -> None:
         with self._lock:
-            self._nested.add(nested)
+            self._nested |= {nested}
         if self._is_paused:
             nested.put("pause")
 
     def _remove(self, nested: Inbox) -> None:
         with self._lock:
-            self._nested.discard(nested)
+            self._nested -= {nested}
 
-    def _all_nested(self) -> list[Inbox]:
-        with self._lock:
-            return [*self._nested]
+
+_NONE: frozenset[Inbox] = frozenset()
 
 
 def _ignore(command: Command) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -91,11 +90,10 @@ class NestedUsage(NamedTuple):
         return not (self.spent or self.usage.input or self.usage.output or self.usage.cost)
 
 
-@dataclass(slots=True)
-class NestedTotals:
+class NestedTotals(msgspec.Struct, gc=False):
     """Usage of the nested runs of a run, by run and in all."""
 
-    by_run: dict[str, NestedUsage] = field(default_factory=dict)
+    by_run: dict[str, NestedUsage] = {}
     """By the id of each nested run; the empty id has dollars that earlier versions logged together."""
     usage: Usage | None = None
 

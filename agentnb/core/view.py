@@ -19,7 +19,7 @@ class View(Sequence[T], Generic[T]):
 
     __slots__ = ("_items", "_last", "_length")
 
-    def __init__(self, items: list[T], length: int | None = None, last: T | None = None) -> None:
+    def __init__(self, items: Sequence[T], length: int | None = None, last: T | None = None) -> None:
         self._items = items
         self._length = length
         self._last = last
@@ -68,7 +68,7 @@ def with_item(items: Sequence[T], item: T) -> Sequence[T]:
         return (item,)  # most lists get no second, and a tuple is read faster
     is_newest = type(items) is View and items._last is None and items._length == len(items._items)
     shared = items._items if type(items) is View and is_newest else [*items]
-    shared.append(item)
+    shared.append(item)  # type: ignore[union-attr]  # a list, as the view has a length
     return View(shared, len(shared))
 
 

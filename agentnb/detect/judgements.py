@@ -5,11 +5,11 @@ Its state is bounded, whatever the length of the run. It counts and compares; ho
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from agentnb.core.log import events as e
@@ -36,14 +36,16 @@ AFTER_TOOLS = "tool_results"
 """The reason of a round that only follows from tool results; not counted, as nothing was decided."""
 
 
-@dataclasses.dataclass(slots=True)
-class ReasonCounts:
+_NONE_BEGUN: frozenset[tuple[int, str]] = frozenset()
+
+
+class ReasonCounts(msgspec.Struct, gc=False):
     """How often rounds began for each reason that a policy gave."""
 
-    in_run: dict[str, int] = dataclasses.field(default_factory=dict)
-    since_progress: dict[str, int] = dataclasses.field(default_factory=dict)
+    in_run: dict[str, int] = {}
+    since_progress: dict[str, int] = {}
     """Since a work tool ran, the model completed a todo, or the person spoke."""
-    since_call: dict[str, int] = dataclasses.field(default_factory=dict)
+    since_call: dict[str, int] = {}
     """Since the model last called a tool, or the person spoke."""
 
     def begun(self, reason: str) -> None:
@@ -52,12 +54,11 @@ class ReasonCounts:
             counts[reason] = counts.get(reason, 0) + 1
 
 
-@dataclasses.dataclass(slots=True)
-class Judgements:
+class Judgements(msgspec.Struct, gc=False):
     """What is judged about the rounds of a run so far. Only `Run.apply` changes it."""
 
-    reasons: ReasonCounts = dataclasses.field(default_factory=ReasonCounts)
-    ignored: dict[str, int] = dataclasses.field(default_factory=dict)
+    reasons: ReasonCounts = msgspec.field(default_factory=ReasonCounts)
+    ignored: dict[str, int] = {}
     """For each cell of guidance, the times in a row that it was not followed; unknown does not count. The four cells of the
     matrix count together, as `MATRIX_CELLS`.
     """
@@ -77,13 +78,13 @@ class Judgements:
     """Whether the last finished round called tools."""
     said_before: int | None = None
     """Index of the round whose answer the last finished round repeats."""
-    failures: ToolFailures = dataclasses.field(default_factory=ToolFailures)
+    failures: ToolFailures = msgspec.field(default_factory=ToolFailures)
     """Counts of failing tools."""
-    _answers: Answers = dataclasses.field(default_factory=Answers)
-    _batch: list[tuple[str, bytes]] = dataclasses.field(default_factory=list)
+    _answers: Answers = msgspec.field(default_factory=Answers)
+    _batch: Sequence[tuple[str, bytes]] = ()
     _todos: tuple[Todo, ...] = ()
-    _todos_begun: set[tuple[int, str]] = dataclasses.field(default_factory=set)
-    _todos_before: list[tuple[int, tuple[Todo, ...]]] = dataclasses.field(default_factory=list)
+    _todos_begun: frozenset[tuple[int, str]] = _NONE_BEGUN
+    _todos_before: tuple[tuple[int, tuple[Todo, ...]], ...] = ()
     """For each change in the open round: the place of its call in the reply, and the list before the change."""
     _work_since_mark: bool = False
     """Whether work ran since the model last completed or blocked a todo."""
@@ -118,7 +119,7 @@ class Judgements:
 
     def _count_batch(self, one: WorkflowRound) -> None:
         # The call window handles a single call.
-        batch = sorted([call_key(record.call) for record in one.records]) if len(one.records) > 1 else []
+        batch = sorted([call_key(record.call) for record in one.records]) if len(one.records) > 1 else ()
         if one.records:
             self.same_batch = self.same_batch + 1 if batch and batch == self._batch else 0
         self._batch = batch
@@ -130,14 +131,14 @@ def _count_of(counts: dict[str, int], reasons: Iterable[str]) -> int:
 
 def _run_started(self: Judgements, event: e.RunStarted, run: RunFacts) -> None:
     self._todos = event.todos
-    self._todos_begun.update(todo.identity for todo in event.todos if todo.status == "in-progress")
+    if event.todos:
+        self._todos_begun |= {todo.identity for todo in event.todos if todo.status == "in-progress"}
 
 
 def _round_started(self: Judgements, event: e.RoundStarted, run: RunFacts) -> None:
     if event.reason != AFTER_TOOLS:
         self.reasons.begun(event.reason)
-    if self._todos_before:
-        self._todos_before.clear()
+    self._todos_before = ()
 
 
 def _tool_finished(self: Judgements, event: e.ToolFinished, run: RunFacts) -> None:
@@ -165,7 +166,7 @@ def _violated(run: RunFacts, violation: TodoViolation) -> None:
 def _todos_changed(self: Judgements, event: e.TodosChanged, run: RunFacts) -> None:
     before, self._todos = self._todos, event.todos
     if event.by == "model" and run.rounds:
-        self._todos_before.append((run.place_of_call(event.call_id) or 0, before))
+        self._todos_before = (*self._todos_before, (run.place_of_call(event.call_id) or 0, before))
         for todo in newly_completed(before, event.todos):
             if todo.identity not in self._todos_begun:
                 _violated(run, TodoViolation(UNTRACKED_COMPLETION, event.call_id, todo.id))
@@ -224,7 +225,7 @@ def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts)
     self.ignored.clear()
     self.planning_only = self.repeated = self.all_blocked = self.same_batch = 0
     self.failures.person_spoke()
-    self._batch = []
+    self._batch = ()
     self._answers.clear()
 
 
@@ -291,8 +292,16 @@ def _uses_results(one: WorkflowRound, run: RunFacts) -> bool:
     """Return whether an answer has a word of what work returned in the round before that the prompt lacks, if it has any."""
     records = run.rounds[one.index - 1].records if one.index else ()
     texts = [record.result.text[:MAX_COMPARED].lower() for record in records if record.is_work and record.result is not None]
-    found = {word for text in texts for word in _WORDS.findall(text)} - {*_WORDS.findall(run.prompt.lower())}
-    return not found or not found.isdisjoint(_WORDS.findall(one.text.lower()))
+    prompt, answer = run.prompt.lower(), {*_WORDS.findall(one.text.lower())}
+    if not any(word in text for word in answer for text in texts):  # nor is it a word of one: no need to find them all
+        words = (word[0] for text in texts for word in _WORDS.finditer(text))
+        return all(word in prompt for word in words) and _words(*texts) <= _words(prompt)
+    found = _words(*texts) - _words(prompt)
+    return not found or not found.isdisjoint(answer)
+
+
+def _words(*texts: str) -> set[str]:
+    return {word for text in texts for word in _WORDS.findall(text)}
 
 
 def _changes(self: Judgements) -> tuple[bool, bool, bool]:

@@ -5,7 +5,8 @@ A live run, one loaded from its log, one read from a foreign trace and one folde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from operator import attrgetter
 from typing import Any, NoReturn, Self
 
@@ -13,7 +14,7 @@ from agentnb.core.log import events as e
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.fold import HANDLERS, out_of_order
 from agentnb.core.todos import TODO_TOOL
-from agentnb.core.view import View
+from agentnb.core.view import View, with_item
 from agentnb.detect.detector import Detector, DetectorMaker, Finding
 from agentnb.detect.judgements import JUDGES, Judgements
 from agentnb.tools.mcp.logged import servers_of_log, without_tools_of_servers
@@ -107,9 +108,9 @@ class Run(RunFacts):
         self._consents: bool | Callable[[Any], bool] = False
         self._judged = Judgements()
         self._detectors: tuple[Detector, ...] = tuple([make() for make in detectors])
-        self._detected: list[Finding] = []
-        self._unlogged: list[Finding] = []
-        self._failed_detectors: list[tuple[Detector, Exception]] = []
+        self._detected: Sequence[Finding] = ()
+        self._unlogged: tuple[Finding, ...] = ()
+        self._failed_detectors: tuple[tuple[Detector, Exception], ...] = ()
         """Detectors that were dropped since `take_failures` was last called, and why."""
 
     @classmethod
@@ -190,10 +191,10 @@ class Run(RunFacts):
                 found = [*found]
             except Exception as error:
                 self._detectors = tuple([one for one in self._detectors if one is not detector])
-                self._failed_detectors.append((detector, error))
+                self._failed_detectors = (*self._failed_detectors, (detector, error))
                 continue
-            self._detected += found
-            self._unlogged += found
+            self._detected = reduce(with_item, found, self._detected)
+            self._unlogged = (*self._unlogged, *found)
 
     def detect_with(self, detectors: Iterable[DetectorMaker]) -> None:
         """Let these detectors look at the run from its beginning, and at what is still to come."""
@@ -202,16 +203,16 @@ class Run(RunFacts):
         self._failed_detectors = again._failed_detectors
         key = attrgetter("rule", "family", "first", "last")
         logged = {*map(key, self.findings)}
-        self._unlogged = [one for one in again._detected if key(one) not in logged]
+        self._unlogged = tuple([one for one in again._detected if key(one) not in logged])
 
-    def take_failures(self) -> list[tuple[Detector, Exception]]:
+    def take_failures(self) -> Sequence[tuple[Detector, Exception]]:
         """Return the detectors that failed and were dropped; each is returned once."""
-        failed, self._failed_detectors = self._failed_detectors, []
+        failed, self._failed_detectors = self._failed_detectors, ()
         return failed
 
-    def take_unlogged(self) -> list[Finding]:
+    def take_unlogged(self) -> Sequence[Finding]:
         """Return what was found and is not in the log yet; each is returned once."""
-        found, self._unlogged = self._unlogged, []
+        found, self._unlogged = self._unlogged, ()
         return found
 
     def __eq__(self, other: object) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 SHORTEST = 40
 """Minimum characters of an answer that is compared: short ones are alike by chance."""
 ALIKE = 90.0
@@ -17,14 +19,11 @@ def both_ends(text: str, most: int, *, between: str = "") -> str:
     return text if len(text) <= most else f"{text[: most // 2]}{between}{text[-most // 2 :]}"
 
 
-class Answers:
+class Answers(msgspec.Struct, gc=False):
     """The last answers of a run."""
 
-    __slots__ = ("_last",)
-
-    def __init__(self) -> None:
-        self._last: tuple[tuple[int, int, str], ...] = ()
-        """Round, length and compared part of each answer."""
+    _last: tuple[tuple[int, int, str], ...] = ()
+    """Round, length and compared part of each answer."""
 
     def add(self, index: int, text: str) -> int | None:
         """Remember the answer of this round; return the newest of the last five rounds that said nearly the same, if any."""
@@ -51,8 +50,3 @@ class Answers:
             if as_long and fuzz.ratio(text, before, score_cutoff=ALIKE):
                 return index
         return None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Answers) and self._last == other._last
-
-    __hash__ = None  # type: ignore[assignment]  # it changes

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
 
 from agentnb.core.run.call_window import call_key
 from agentnb.core.run.rounds import NOT_RUN, WITHOUT_RESULT, CallRecord, WorkflowRound
@@ -23,6 +24,8 @@ _FAILURE = re.compile(
     re.IGNORECASE,
 )
 """English words for a failure."""
+_NO_TODOS: frozenset[int] = frozenset()
+_NO_CALLS: frozenset[tuple[str, bytes]] = frozenset()
 _QUOTED = re.compile(r"\w{4,}")
 
 
@@ -32,21 +35,20 @@ def is_failure(record: CallRecord) -> bool:
     return result is not None and result.is_error and not record.rule and result.error_code not in NO_FAILURE
 
 
-@dataclasses.dataclass(slots=True)
-class ToolFailures:
+class ToolFailures(msgspec.Struct, gc=False):
     """Counts of failing tools. Nothing here grows with the run: all but `rounds` is about the last rounds only."""
 
     rounds: int = 0
     """Rounds in which a tool failed, since the person last spoke."""
     tools: tuple[str, ...] = ()
     """The tools that failed in the last round, in the order of their calls."""
-    in_a_row: dict[str, int] = dataclasses.field(default_factory=dict)
+    in_a_row: dict[str, int] = {}
     """For each failing tool, the number of rounds in a row; a round in which it also succeeded ends its row."""
-    calls: frozenset[tuple[str, bytes]] = frozenset()
+    calls: frozenset[tuple[str, bytes]] = _NO_CALLS
     """The calls that failed in the last round."""
     errors: tuple[str, ...] = ()
     """The beginnings of what these calls returned."""
-    unfinished: frozenset[int] = frozenset()
+    unfinished: frozenset[int] = _NO_TODOS
     """Ids of the todos in progress when the last round ended, if all work of that round failed."""
 
     def looping(self, rounds: int = LOOP_FROM) -> tuple[str, ...]:
@@ -59,7 +61,7 @@ class ToolFailures:
         for record in one.records:  # a plain loop: this runs in every round
             if record.result is not None and record.result.is_error and is_failure(record):
                 failed.append(record)  # noqa: PERF401
-        self.unfinished = frozenset()
+        self.unfinished = _NO_TODOS
         if failed and not any(record.success and record.is_work for record in one.records):
             self.unfinished = frozenset([todo.id for todo in todos if todo.status == "in-progress"])
         if not failed and not self.tools and not self.in_a_row:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from agentnb.display.texts.labels import counted
 from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.planning.checks import Check
+from agentnb.experiments.planning.looks import Look
 from agentnb.experiments.planning.tasks import ExperimentTask
+from agentnb.experiments.statistics.alpha_spending import compare_widths
 from agentnb.experiments.statistics.minimum_effect import plan_minimum_effect_of_numbers, plan_minimum_effect_of_passes
-from agentnb.experiments.statistics.tasks import MIN_TASKS
+from agentnb.experiments.statistics.tasks import ALPHA, MIN_TASKS
 
 PASS_RATES = (0.05, 0.25, 0.5)
 """Pass rates between which minimum effects lie; a rate and its opposite have the same."""
 RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
+BY_ROUND = "by_round"
 DRAWS = "their draws differ between variants"
 
 
@@ -38,26 +42,41 @@ class Design:
     """Smallest difference in the primary between two variants that is shown with a power of 80 per cent."""
     assumption: str
     """Ground of the minimum effect: ``pilot`` or ``pilot_spread`` (passes or numbers differ as in the pilot), ``pass_rate``
-    (all tasks pass as often), ``any_rate`` (the same at the worst pass rate), or ``unknown``."""
+    (all tasks pass as often), ``any_rate`` (the same at the worst pass rate), ``by_round`` (no runs are compared), or
+    ``unknown``."""
     unseeded: tuple[str, ...]
     """Models that take no seed: their draws differ between variants."""
     clusters: int = 0
     """Clusters of tasks, which the test counts; as many as tasks where tasks belong to none."""
     least_effect: float | None = None
     """Minimum effect at the best pass rate, where none is known."""
+    budget: float | None = None
+    """US dollars for all runs; None for no limit."""
+    set_aside: float | None = None
+    """US dollars of the budget that are set aside for each run under way, at most: what it can still spend; None if unknown."""
+    looks: tuple[Look, ...] = ()
+    """Planned looks; the minimum effect is that of the last."""
 
     def __repr__(self) -> str:
         cost = "unknown" if self.cost is None else f"${self.cost:.4g}"
         seconds = "unknown" if self.seconds is None else f"{self.seconds:.3g} s"
         effect = f"Minimum detectable effect: {effect_told(self)} ({ground_told(self)})."
         unseeded = [f"Without a seed: {', '.join(self.unseeded)}; {DRAWS}"] if self.unseeded else []
+        budget = [] if self.budget is None else [f"Budget: ${self.budget:.4g}, {aside_told(self)}."]
         hint = [RUN_A_PILOT] if None in (self.cost, self.seconds) else []
-        return "\n".join([shape_told(self), f"Cost: {cost}. Time: {seconds}.", effect, *hint, *unseeded])
+        looks = [f"Looks: {looks_told(self)}; {price_told(self.price)}."] if self.looks else []
+        lines = [shape_told(self), f"Cost: {cost}. Time: {seconds}.", *budget, effect, *looks, *hint, *unseeded]
+        return "\n".join(lines)
+
+    @property
+    def price(self) -> float:
+        """How many times as wide the interval of the last look is as that of an experiment without looks."""
+        return compare_widths(self.looks[-1].level, self.clusters) if self.looks else 1.0
 
     @property
     def ground(self) -> str:
         """Why the minimum effect is what it is, one of `GROUNDS`."""
-        if self.minimum_effect is not None or self.assumption == "unknown":
+        if self.minimum_effect is not None or self.assumption in ("unknown", BY_ROUND):
             return self.assumption
         return "few" if self.clusters < MIN_TASKS else "alike" if self.assumption == "pilot_spread" else "never"
 
@@ -68,6 +87,7 @@ GROUNDS = {
     "pass_rate": "at this pass rate, with all tasks alike",
     "any_rate": "from the best to the worst pass rate, with all tasks alike; a pilot or pass_rate= narrows it",
     "unknown": "the spread of the primary is unknown before a pilot",
+    BY_ROUND: "how many draws there are of each kind of guidance is known when the runs are made",
     "few": "too few tasks",
     "alike": "the tasks of the pilot did not differ",
     "never": "even the largest possible difference is shown less often",
@@ -96,6 +116,24 @@ def effect_told(design: Design) -> str:
         return "unknown"
     least = "" if design.least_effect is None else f"{design.least_effect:.2g} to "
     return f"{least}{design.minimum_effect:.2g} with a power of 80 %"
+
+
+def aside_told(design: Design) -> str:
+    """Return how much of the budget is set aside for runs under way."""
+    if design.set_aside is None:
+        return "all of it set aside for the first run of a variant and model, before a pilot"
+    return f"up to ${design.set_aside:.4g} of it set aside for each run under way"
+
+
+def looks_told(design: Design) -> str:
+    """Return the planned looks with their levels."""
+    levels = [f"{look.tasks:,} (p below {look.level:.2g})" for look in design.looks]
+    return f"after {', '.join(levels)} of {counted(design.looks[-1].of_tasks, 'task')}"
+
+
+def price_told(price: float) -> str:
+    """Return what planned looks cost in width."""
+    return f"the interval is {price - 1:.1%} wider than without looks"
 
 
 def size_problems(tasks: Sequence[ExperimentTask], variants: int, *, is_planned: bool = False) -> list[str]:
@@ -128,22 +166,16 @@ def design_of(
     unseeded: tuple[str, ...],
     pilot: Pilot | None,
     pass_rate: float | None = None,
+    is_by_round: bool = False,
+    looks: tuple[Look, ...] = (),
 ) -> Design:
-    """Return the design; what only a pilot can tell is None without one."""
+    """Return the design; what only a pilot can tell is None without one.
+
+    ``is_by_round``: guidance sets are drawn by round, and no whole runs are compared.
+    """
     sizes, runs = _sizes(tasks), repeats * max(1, len(models))
-    is_binary = primary is not None and primary.is_binary
-    effects: list[float | None]
-    if pass_rate is not None:
-        assumption, effects = "pass_rate", [plan_minimum_effect_of_passes(sizes, runs, pass_rate)]
-    elif pilot is not None and pilot.pass_rate is not None:
-        clustering = min(max(pilot.clustering or 0.0, 0.0), 0.99)
-        assumption, effects = "pilot", [plan_minimum_effect_of_passes(sizes, runs, pilot.pass_rate, clustering)]
-    elif pilot is not None and (deviation := pilot.deviation(runs)) is not None:
-        assumption, effects = "pilot_spread", [plan_minimum_effect_of_numbers(sizes, deviation)]
-    elif is_binary:
-        assumption, effects = "any_rate", [plan_minimum_effect_of_passes(sizes, runs, rate) for rate in PASS_RATES]
-    else:
-        assumption, effects = "unknown", [None]
+    alpha = looks[-1].level if looks else ALPHA
+    assumption, effects = (BY_ROUND, ()) if is_by_round else _minimum_effects(sizes, runs, primary, pilot, pass_rate, alpha)
     known = [effect for effect in effects if effect is not None]
     seconds = None if pilot is None or pilot.seconds is None else pilot.seconds * cells / places
     return Design(
@@ -159,7 +191,24 @@ def design_of(
         unseeded=unseeded,
         clusters=len(sizes),
         least_effect=min(known) if len(known) > 1 else None,
+        looks=looks,
     )
+
+
+def _minimum_effects(
+    sizes: tuple[int, ...], runs: int, primary: Check | None, pilot: Pilot | None, pass_rate: float | None, alpha: float
+) -> tuple[str, Sequence[float | None]]:
+    """Return the ground of the minimum effect, and the effects between which it lies; None for one that there is not."""
+    of_passes = partial(plan_minimum_effect_of_passes, sizes, runs, alpha=alpha)
+    if pass_rate is not None:
+        return "pass_rate", [of_passes(pass_rate)]
+    if pilot is not None and pilot.pass_rate is not None:
+        return "pilot", [of_passes(pilot.pass_rate, min(max(pilot.clustering or 0.0, 0.0), 0.99))]
+    if pilot is not None and (deviation := pilot.deviation(runs)) is not None:
+        return "pilot_spread", [plan_minimum_effect_of_numbers(sizes, deviation, alpha)]
+    if primary is not None and primary.is_binary:
+        return "any_rate", [of_passes(rate) for rate in PASS_RATES]
+    return "unknown", ()
 
 
 def expected_cost(cells: int, pilot: Pilot | None, *, is_free: bool) -> float | None:

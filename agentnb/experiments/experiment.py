@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,13 +18,26 @@ from agentnb.errors import ExperimentProblems, SettingsError, StoreError
 from agentnb.experiments.defaults import AT_A_TIME
 from agentnb.experiments.design import Design, design_of, expected_cost, size_problems
 from agentnb.experiments.pilot import Pilot, pilot_of
+from agentnb.experiments.planning.assignment import Assignment
 from agentnb.experiments.planning.cells import Schedule, Seeds
 from agentnb.experiments.planning.checks import Check, read_checks
 from agentnb.experiments.planning.content import content_hash, source_of
-from agentnb.experiments.planning.problems import are_free, check_models, example_problems, plan_problems, settings_problems
+from agentnb.experiments.planning.looks import Look, look_problems, looks_of, read_looks, stages_of
+from agentnb.experiments.planning.problems import (
+    are_free,
+    check_models,
+    example_problems,
+    judge_problems,
+    plan_problems,
+    settings_problems,
+)
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
-from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, read_variants, unseeded_models
-from agentnb.experiments.results.folder import FOLDER, PLANNED, ExperimentFolder, Memory, Plan, Records, with_note
+from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, unseeded_models
+from agentnb.experiments.planning.verdicts import AskedCheck
+from agentnb.experiments.report.setup import Setup
+from agentnb.experiments.report.versions import versions_here
+from agentnb.experiments.report.write import write_report
+from agentnb.experiments.results.folder import FOLDER, LOOK, PLANNED, ExperimentFolder, Memory, Plan, Records, with_note
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import NOT_RUN, Row
 from agentnb.experiments.running.cell_runs import Work
@@ -31,9 +45,10 @@ from agentnb.experiments.running.control import Control, ProgressWatcher
 from agentnb.experiments.running.cut_runs import continued_job
 from agentnb.experiments.running.engine import Engine, Executor, InKernel
 from agentnb.experiments.running.live import LiveExperiment, watched
-from agentnb.experiments.running.pools import InPool, Pool
+from agentnb.experiments.running.pools import InPool, Pool, threads_of
 from agentnb.experiments.running.processes import InProcesses, cores
-from agentnb.experiments.running.spending import CellSpending
+from agentnb.experiments.running.spending import CellSpending, Group, known_bounds, most_of
+from agentnb.guidance.draws import Assign
 from agentnb.models.model import Model
 from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.threads import LoopThread
@@ -56,13 +71,20 @@ class Experiment:
     variant has its own. ``repeats``: runs of a task per variant and model. ``seed`` decides order and draws; each task and
     repeat has a seed of its own, the same for all variants unless ``seeds="independent"``, which models that take one draw by.
     ``primary``: the check that decides, and ``checks``: further ones, each a name (`answered`, `passed`, `score`,
-    `todos_closed`, `no_loops`), ``within(...)``, a function of the run or of the run and the task's row, or an expectation.
+    `todos_closed`, `no_loops`), ``within(...)``, a function of the run or of the run and the task's row, an expectation, or a
+    `Judge`.
     ``folder``: where rows and logs are kept, by default ``.agentnb/experiments/ID``; False for memory only.
 
     ``executor``: ``kernel``, ``processes``, an executor of `concurrent.futures` or what has its `submit`, or a Dask client, and
-    ``places`` runs at a time. ``budget``: US dollars for all runs: at it, no run begins. ``approve``: decides about calls that
-    need permission, ``never`` by default. ``aa``: allow variants of equal content, to see what chance alone does.
-    ``check_seconds``: the time of each check of a run; after it, its value is unknown.
+    ``places`` runs at a time. ``budget``: US dollars for all runs: none begins that those under way may leave nothing for.
+    ``approve``: decides about calls that need permission, ``never`` by default. ``aa``: allow variants of equal content, to see
+    what chance alone does. ``check_seconds``: the time of each check of a run; after it, its value is unknown. ``looks``: how
+    many looks are planned, or after which shares of the tasks, such as ``[0.5, 1.0]``: `run` ends at each, and goes on when it
+    is run again; intervals of all looks together are valid, so that a difference that one of them shows allows to stop there.
+
+    ``assign``: ``run`` gives each run one variant. ``round`` draws anew for the guidance of each round: the variants are
+    guidance sets, drawn with these ``propensities`` by name (equal ones by default), each task meets all sets in one run, and
+    `lift` measures each against the first by the ``near_outcome``: ``followed``, ``call_worked`` or ``no_loop_within_3``.
 
     Nothing is checked or run before `design`, `pilot` or `run`, which raise `ExperimentProblems` with all that is wrong.
     """
@@ -83,10 +105,16 @@ class Experiment:
     approve: Approve | str = "never"
     aa: bool = False
     check_seconds: float = 60.0
+    assign: Assign = "run"
+    propensities: Mapping[str, float] | None = None
+    near_outcome: str | None = None
+    looks: int | Sequence[float] | None = None
     _original: Experiment | None = field(default=None, repr=False, compare=False)
     """The experiment that this one extends."""
     _more: tuple[tuple[tuple[ExperimentTask, ...], int], ...] = field(default=(), repr=False, compare=False)
     """Extensions of the original: more tasks, and more repeats."""
+    _source: str = field(default="", repr=False, compare=False)
+    """The YAML that it was read from."""
 
     def __post_init__(self) -> None:
         for name in ("tasks", "variants", "models", "checks"):
@@ -101,9 +129,12 @@ class Experiment:
         """Raise `ExperimentProblems` with all that is wrong. Calls no model and runs no tool."""
         problems = [*self._read.problems]
         if not problems:
-            problems += example_problems(self._read.checks, self._read.tasks, self.check_seconds)
+            plain = [one for one in self._read.checks if not one.is_asked]
+            problems += example_problems(plain, self._read.tasks, self.check_seconds)
             problems += check_models(self._read.variants, self._models, self.budget)
-            problems += size_problems(self._read.tasks, len(self._variant_names))
+            problems += judge_problems(self._judges, self.budget)
+            problems += size_problems(self._read.tasks, self._assignment.compared(self._read.variants))
+            problems += look_problems((self._original or self)._read.tasks, self._read.looks, self.seed)
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:
             problems.append(
                 f"The experiment has changed since {self._records!r} was begun: {_difference(self._plan.frozen, self._frozen)}."
@@ -122,21 +153,24 @@ class Experiment:
             raise SettingsError(f"pass_rate={pass_rate!r} is not a share of runs", "Give a number between 0 and 1, such as 0.6")
         self.check()
         read = self._read
-        if problems := size_problems(read.tasks, len(self._variant_names), is_planned=True):
+        if problems := size_problems(read.tasks, self._assignment.compared(read.variants), is_planned=True):
             raise ExperimentProblems.of(problems)
-        return design_of(
+        design = design_of(
             tasks=read.tasks,
             variants=self._variant_names,
             models=tuple(map(name_of, self._models)),
             repeats=self.repeats + sum(extra for _, extra in self._more),
             cells=sum(map(len, self._schedules)),
             primary=next((one for one in read.checks if one.name == read.primary), None),
-            places=self.places or (AT_A_TIME if self.executor == "kernel" else cores()),
+            places=self._places,
             is_free=self._is_free,
             unseeded=self._unseeded,
             pilot=self._pilot(),
             pass_rate=pass_rate,
+            is_by_round=self._assignment.is_by_round,
+            looks=tuple([look for look, _ in self._steps if look is not None]),
         )
+        return replace(design, budget=self.budget, set_aside=most_of(self._bounds(()), read.variants, self._models))
 
     async def pilot(self, n: int = 5, *, watch: ProgressWatcher | None = None, show: bool = True) -> Pilot:
         """Run ``n`` random tasks under all variants, two repeats each, and return what they say of variance, cost and time.
@@ -153,7 +187,7 @@ class Experiment:
     # Running
 
     async def run(self, *, watch: ProgressWatcher | None = None, show: bool = True) -> Results:
-        """Run all cells that have no row yet, on the running event loop, and return the results.
+        """Run all cells that have no row yet, up to the next planned look, on the running event loop; return the results.
 
         Interrupted, killed or stopped, it goes on when it is run again. ``watch`` is called with the `Progress` after each
         cell; without ``show``, nothing shows it. Raises `ExperimentProblems` before anything runs.
@@ -210,7 +244,8 @@ class Experiment:
         rows, plan = [*self._own_rows().values()], self._plan
         if plan is None:
             raise SettingsError("The experiment has not begun", "Run it: await exp.run(), or exp.run_sync()")
-        total = sum(map(len, self._schedules))
+        look = self._look_at(rows)
+        total = sum(map(len, self._schedules)) if look is None else len(rows)
         missing = total - len(rows)
         looks = [len(rows)] if peek else []
         if (looked_at := self._records.looked_at()) is not None:  # by tables or plots of the folder
@@ -219,6 +254,9 @@ class Experiment:
             if all(note.text != text for note in plan.notes):
                 plan = with_note(plan, "looked", text)
                 self._records.keep_plan(plan)
+        if look is not None and all(note.text != str(look) for note in plan.notes):
+            plan = with_note(plan, LOOK, str(look))
+            self._records.keep_plan(plan)
         return Results(
             rows,
             plan,
@@ -229,7 +267,21 @@ class Experiment:
             unseeded=self._unseeded,
             records=self._records,
             not_run=self._not_run() if missing else (),
+            look=look,
+            writer=self._write_report,
         )
+
+    def _write_report(self, results: Results, path: str | Path, primary: Any) -> Path:
+        read, base = self._read, self._original or self
+        planned = Counter(read.variants[cell.variant].name for schedule in self._schedules for cell in schedule)
+        settings = {one.name: getattr(base, one.name) for one in fields(base) if not one.name.startswith("_")}
+        setup = Setup(read.tasks, read.variants, read.checks, planned, settings, base._source)
+        return write_report(results, setup, path, primary)
+
+    def _look_at(self, rows: Sequence[Row]) -> Look | None:
+        """Return the planned look that these are the rows of; None between two, and without looks."""
+        keys = {row.key for row in rows}
+        return next((look for look, schedules in self._steps if look and keys == _keys_of(schedules)), None)
 
     def _not_run(self) -> tuple[Row, ...]:
         """Return the cells that have no row yet, as rows that name the cell."""
@@ -254,7 +306,8 @@ class Experiment:
 
     @property
     def _is_free(self) -> bool:
-        return are_free(self._read.variants, self._models)
+        judges = [one.function.model for one in self._judges if isinstance(one.function, AskedCheck)]
+        return are_free(self._read.variants, self._models) and are_free((), judges)
 
     # What it is made of, read once
 
@@ -265,11 +318,20 @@ class Experiment:
         tasks = read_tasks(base.tasks, problems)
         for more, _ in self._more:
             tasks += more
-        variants = read_variants(base.variants, base.agent, self._models, problems)
+        variants = self._assignment.read_variants(base.variants, base.agent, self._models, problems, aa=self.aa)
         checks, primary = read_checks(base.checks, base.primary, problems)
         problems += settings_problems({name: getattr(self, name) for name in SETTINGS})
-        problems += plan_problems(tasks, variants, aa=self.aa)
-        return _Parts(tasks, variants, checks, primary, tuple(dict.fromkeys(problems)))
+        problems += [*plan_problems(tasks, variants, aa=self.aa), *self._assignment.problems(tasks, variants)]
+        looks = read_looks(self.looks, problems)
+        return _Parts(tasks, variants, checks, primary, looks, tuple(dict.fromkeys(problems)))
+
+    @property
+    def _assignment(self) -> Assignment:
+        return Assignment(self.assign, self.propensities, self.near_outcome)
+
+    @property
+    def _judges(self) -> list[Check]:
+        return [one for one in self._read.checks if one.is_asked]
 
     @cached_property
     def _models(self) -> tuple[str | Model, ...]:
@@ -292,10 +354,10 @@ class Experiment:
 
     @cached_property
     def _schedules(self) -> tuple[Schedule, ...]:
-        """The schedule of the experiment, and those of its extensions, over the tasks of the last."""
+        """The schedules of the experiment up to each planned look, and those of its extensions, over the tasks of the last."""
         repeats = (self._original or self).repeats
-        count = len(self._read.tasks) - sum(len(more) for more, _ in self._more)
-        schedules = [self._schedule(range(count), repeats)]
+        count = sum(map(len, self._stages))
+        schedules = [self._schedule(places, repeats, stage=stage) for stage, places in enumerate(self._stages)]
         for more, extra in self._more:
             if more:
                 schedules.append(self._schedule(range(count, count + len(more)), repeats))
@@ -305,11 +367,30 @@ class Experiment:
                 repeats += extra
         return tuple(schedules)
 
-    def _schedule(self, places: Sequence[int], repeats: int, *, first_repeat: int = 0, is_pilot: bool = False) -> Schedule:
+    @cached_property
+    def _stages(self) -> list[list[int]]:
+        """The places of the tasks that each planned look adds; without looks, of all tasks but those of extensions."""
+        read = (self._original or self)._read
+        return stages_of(read.tasks, read.looks, self.seed)
+
+    @cached_property
+    def _steps(self) -> list[tuple[Look | None, tuple[Schedule, ...]]]:
+        """The planned looks with the schedules up to each, those of extensions up to the last; without looks, all schedules."""
+        looks = looks_of(self._stages) if self._read.looks else (None,)
+        return [(look, self._schedules[: look.number] if look and not look.is_last else self._schedules) for look in looks]
+
+    @property
+    def _due(self) -> tuple[Schedule, ...]:
+        """The schedules up to the first planned look that is not reached."""
+        if not self._read.looks:
+            return self._schedules
+        plan, rows = self._plan, self._records.rows()
+        done = rows.keys() - (_retried(plan, rows) if plan else {})
+        return next((schedules for _, schedules in self._steps if not _keys_of(schedules) <= done), self._schedules)
+
+    def _schedule(self, places: Sequence[int], repeats: int, **which: Any) -> Schedule:
         read = self._read
-        return Schedule(
-            read.tasks, places, read.variants, self._model_names, repeats, self.seed, self.seeds, is_pilot, first_repeat
-        )
+        return Schedule(read.tasks, places, read.variants, self._model_names, repeats, self.seed, self.seeds, **which)
 
     def _pilot_schedule(self, n: int) -> Schedule:
         if type(n) is not int or n < 1:
@@ -335,6 +416,8 @@ class Experiment:
             "seed": base.seed,
             "seeds": base.seeds,
             "approve": base.approve if isinstance(base.approve, str) else source_of(base.approve),
+            **base._assignment.frozen,
+            **({"looks": [len(places) for places in self._stages]} if base._read.looks else {}),
         }
 
     @cached_property
@@ -369,20 +452,20 @@ class Experiment:
     def _own_rows(self) -> dict[str, Row]:
         """Return the rows of its cells: its folder may hold more, of an extension."""
         rows = self._records.rows()
-        own = {cell.key for schedule in self._schedules for cell in schedule} if rows else set()
+        own = _keys_of(self._schedules) if rows else set()
         return {key: row for key, row in rows.items() if key in own}
 
     # Running
 
     def _control(self) -> Control:
-        cells = sum(map(len, self._schedules))
+        cells = sum(map(len, self._due))
         return Control(self.id, cells, expected_cost(cells, self._pilot(), is_free=self._is_free), self.budget)
 
     async def _run(self, control: Control) -> Results:
         records = self._records
         with records.locked():
             records.cover(True)
-            await self._run_cells(self._schedules, records, control, self._begin())
+            await self._run_cells(self._due, records, control, self._begin())
             if (plan := self._plan) is None:
                 raise StoreError(f"The folder of the experiment is gone: {records!r}", "Its rows are lost; run it again")
             end = control.progress
@@ -397,7 +480,7 @@ class Experiment:
         """Freeze the plan with the first run, and note extensions since."""
         plan, is_new = self._plan, self._plan is None
         if plan is None:
-            plan = Plan(self.id, self._frozen_hash, self._frozen, datetime.now(UTC))
+            plan = Plan(self.id, self._frozen_hash, self._frozen, datetime.now(UTC), versions=versions_here())
             self._records.keep_plan(plan)
         for place, (more, extra) in enumerate(self._more):
             of_extension = content_hash(place, [(one.id, one.content) for one in more], extra)
@@ -417,16 +500,28 @@ class Experiment:
     ) -> None:
         rows, work = records.rows(), self._work
         retried = {} if plan is None else _retried(plan, rows)
-        spending = CellSpending(self.budget, sum(row.cost or 0.0 for row in records.attempts()))
-        engine = Engine(schedules, work, records, control, spending, self._executor(work, records, spending), retried)
+        spent = sum(row.spent or row.cost or 0.0 for row in records.attempts())
+        spending = CellSpending(self.budget, spent, self._bounds(rows.values()))
+        executor = self._executor(work, records, spending)
+        engine = Engine(schedules, work, records, control, spending, executor, retried, self._judges)
         await engine.run(rows)
 
     @property
     def _work(self) -> Work:
         read, models = self._read, self._models or (None,)
-        return Work(
-            self.id, read.tasks, read.variants, models, read.checks, read.primary, self.approve, float(self.check_seconds)
-        )
+        checks = [one for one in read.checks if not one.is_asked]
+        return Work(self.id, read.tasks, read.variants, models, checks, read.primary, self.approve, float(self.check_seconds))
+
+    def _bounds(self, rows: Iterable[Row]) -> dict[Group, float]:
+        """Return the most that a run can spend, by variant and model, as far as their budgets, a pilot or rows say it."""
+        return known_bounds(self._read.variants, self._models, [*self._pilot_rows(), *rows])
+
+    @property
+    def _places(self) -> int:
+        """Runs at a time."""
+        if self.places is None and not isinstance(self.executor, str):
+            return threads_of(self.executor)
+        return self.places or (AT_A_TIME if self.executor == "kernel" else cores())
 
     def _executor(self, work: Work, records: Records, spending: CellSpending) -> Executor:
         here = InKernel(work, records, spending, self.places or AT_A_TIME)
@@ -445,7 +540,13 @@ class _Parts:
     variants: tuple[Variant, ...]
     checks: tuple[Check, ...]
     primary: str
+    looks: tuple[float, ...]
+    """Shares of the tasks after which looks are planned."""
     problems: tuple[str, ...]
+
+
+def _keys_of(schedules: Iterable[Schedule]) -> set[str]:
+    return {cell.key for schedule in schedules for cell in schedule}
 
 
 def _retried(plan: Plan, rows: Mapping[str, Row]) -> dict[str, int]:

@@ -28,7 +28,7 @@ class Pilot:
     clustering: float | None
     """How alike repeats of a task are: the intraclass correlation, averaged over variants; None if unknown."""
     cost: float | None
-    """US dollars per run; None if unknown."""
+    """US dollars per run, its judging included; None if unknown."""
     seconds: float | None
     """Seconds per run; None if unknown."""
     reasons: tuple[tuple[str, str], ...] = ()
@@ -62,7 +62,7 @@ def pilot_of(primary: str, rows: Sequence[Row], variants: Sequence[str]) -> Pilo
     alike = [each for values in values_by_arm if (each := estimate_intraclass_correlation(values)) is not None]
     values = [value for row in rows if (value := row.value(primary)) is not None]
     passes = {*values} <= {0.0, 1.0} and values
-    costs, seconds = [row.cost for row in rows], [row.seconds for row in rows if row.seconds is not None]
+    costs, seconds = [row.spent for row in rows], [row.seconds for row in rows if row.seconds is not None]
     return Pilot(
         runs=len(rows),
         tasks=len({row.task for row in rows}),

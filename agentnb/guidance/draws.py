@@ -1,12 +1,26 @@
-"""Draws: a guidance set chosen at random for the next round, with its probability."""
+"""Draws: a guidance set chosen at random for a run, or for each of its rounds, with its probability."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass, field, replace
+from math import fsum, isfinite
+from random import Random
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+from agentnb.core.log.work_events import GuidanceDrawn
+from agentnb.core.run.facts import RunFacts
 from agentnb.detect.run import Run
-from agentnb.guidance.sets import GuidanceSet
+from agentnb.errors import SettingsError
+from agentnb.guidance.sets import GuidanceSet, find_set
+
+Assign: TypeAlias = Literal["run", "round"]
+"""Whether a set is drawn once for a run, or anew for each of its rounds."""
+ASSIGN: tuple[Assign, ...] = ("run", "round")
+SUM_TOLERANCE = 1e-9
+"""Distance from 1 that the sum of propensities may have, because of rounding errors."""
+BY_ROUND = "assign"
+"""The key in the logged settings of guidance that says how often it is drawn."""
 
 
 class DrawnSet(NamedTuple):
@@ -33,3 +47,111 @@ class DrawnSet(NamedTuple):
 
 Draw: TypeAlias = Callable[[Run], "DrawnSet | None"]
 """Called before the first round and after each, before the policies decide; None leaves the set in force."""
+
+
+@dataclass(frozen=True, slots=True)
+class RandomGuidance:
+    """Guidance sets of which one is drawn at random, in place of the set of an agent.
+
+    ``sets``: the propensity, the probability to be drawn, of each set or name of one; they add up to 1. ``assign``: ``run``
+    draws once for a run; ``round`` draws anew for the guidance of each round, by which `lift` measures an effect. ``seed``: a
+    whole number; runs with the same seed draw alike. By default each run draws by its own id, and each run of an experiment
+    by the seed of its cell. Raises `SettingsError` for propensities that do not add up to 1.
+
+        Agent(model, guidance=RandomGuidance({"matrix": 0.5, "off": 0.5}, assign="round"))
+    """
+
+    sets: Mapping[Any, float]
+    assign: Assign = "run"
+    seed: int | None = None
+    made: Mapping[int, DrawnSet] = field(default_factory=dict, repr=False, compare=False)
+    """Draws of a recorded run by the index of their rounds, which are taken and not drawn again."""
+
+    def __post_init__(self) -> None:
+        if self.assign not in ASSIGN:
+            raise SettingsError(f"assign={self.assign!r}: it is {' or '.join(ASSIGN)}")
+        if self.seed is not None and type(self.seed) is not int:
+            raise SettingsError(f"seed={self.seed!r} is not a whole number", "Leave it out: each run draws by its own id")
+        if not isinstance(self.sets, Mapping) or len(self.sets) < 2:
+            hint = 'Give the propensity of each: RandomGuidance({"matrix": 0.5, "off": 0.5})'
+            raise SettingsError(f"sets={self.sets!r} are not two or more guidance sets with their propensities", hint)
+        found = {find_set(one): propensity for one, propensity in self.sets.items()}
+        names = [one.name for one in found]
+        if len({*names}) < len(self.sets):
+            raise SettingsError(f"Two of the guidance sets have one name: {', '.join(names)}", "Give each another name")
+        _check_propensities({one.name: propensity for one, propensity in found.items()})
+        object.__setattr__(self, "sets", found)
+
+    @property
+    def first(self) -> GuidanceSet:
+        """The first of the sets: the others are held against it."""
+        first: GuidanceSet = next(iter(self.sets))
+        return first
+
+    @property
+    def among(self) -> dict[str, float]:
+        """The propensity of each set by its name."""
+        return {one.name: propensity for one, propensity in self.sets.items()}
+
+    def __call__(self, run: Run) -> DrawnSet | None:
+        """Draw the set of the next round; None if the set of the run is drawn."""
+        if self.assign == "run" and run.drawn is not None:
+            return None
+        index = next_round(run)
+        if index in self.made:
+            return self.made[index]
+        random = Random(f"{run.id if self.seed is None else self.seed}:{index}")
+        (chosen,) = random.choices([*self.sets], [*self.sets.values()])
+        return DrawnSet(chosen, self.sets[chosen], self.among)
+
+    def seeded(self, seed: int) -> RandomGuidance:
+        """Return the same that draws by this seed; itself if it has one."""
+        return self if self.seed is not None else replace(self, seed=seed)
+
+    def with_draws_of(self, run: RunFacts) -> RandomGuidance:
+        """Return the same that takes the draws of this run, and draws only for rounds for which that has none."""
+        return replace(self, made={event.round: _logged_draw(event) for event in draws_of(run) if event.round is not None})
+
+    @property
+    def as_logged(self) -> dict[str, Any]:
+        """The settings of the draws as plain data, with the texts of all sets."""
+        sets = [
+            {"set": one.name, "propensity": propensity, "texts": one.as_texts.texts} for one, propensity in self.sets.items()
+        ]
+        return {BY_ROUND: self.assign, **({} if self.seed is None else {"seed": self.seed}), "sets": sets}
+
+    @classmethod
+    def logged(cls, settings: Mapping[str, Any]) -> RandomGuidance | None:
+        """Return what the settings of a log say of draws; None if its guidance was not drawn by agentnb."""
+        logged = settings.get("guidance")
+        if not isinstance(logged, Mapping) or BY_ROUND not in logged:
+            return None
+        sets = {GuidanceSet.as_logged(one["set"], one["texts"]): one["propensity"] for one in logged["sets"]}
+        return cls(sets, logged[BY_ROUND], logged.get("seed"))
+
+
+def next_round(run: RunFacts) -> int:
+    """Return the index of the round that follows the last finished one."""
+    last = run.last_finished_round
+    return 0 if last is None else last.index + 1
+
+
+def draws_of(run: RunFacts) -> list[GuidanceDrawn]:
+    """Return the draws of a run in their order."""
+    return [event for event in run.events if isinstance(event, GuidanceDrawn)]
+
+
+def _logged_draw(event: GuidanceDrawn) -> DrawnSet:
+    return DrawnSet(GuidanceSet.as_logged(event.set, event.texts or {}), event.propensity, event.among)
+
+
+def _check_propensities(propensities: Mapping[str, Any]) -> None:
+    """Raise `SettingsError` for one that is not a probability above 0, and for a sum other than 1."""
+    for name, value in propensities.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not isfinite(value) or not 0 < value <= 1:
+            raise SettingsError(f"The propensity of {name} is {value!r}", "Give a probability above 0, such as 0.5")
+    total = fsum(propensities.values())
+    if abs(total - 1) > SUM_TOLERANCE:
+        listed = " + ".join(f"{value:g}" for value in propensities.values())
+        raise SettingsError(f"The propensities add up to {total:.10g}, not to 1: {listed}", "Give each set its share of 1")

@@ -117,7 +117,9 @@ def labels_beside(source: RunSource) -> Assessments:
     if not isinstance(source, Store | str | Path):
         return {}
     beside, found = LabelsBeside(), Assessments()
-    for folder, root in dict.fromkeys((file.path.parent, file.root) for file in files_of(source)):
+    if isinstance(source, Store):  # whose folder is the only one
+        return beside.of(str(source.folder), source.folder)
+    for folder, root in dict.fromkeys((file.folder, file.root) for file in files_of(source)):
         found |= beside.of(folder, root)
     return found
 
@@ -147,7 +149,7 @@ def each_run(source: RunSource, problems: list[Problem], fold: Fold[AnyRun], *, 
         if isinstance(part, Run):
             yield part
             continue
-        labels = beside.of(part.path.parent, part.root)
+        labels = beside.of(part.folder, part.root)
         for run in part.runs(problems, fold, strict=strict):
             if labels and isinstance(run, RunFacts):
                 run.set_labels(labels.get(run.id, ()))
@@ -168,9 +170,9 @@ def parts_of(source: RunSource) -> Iterator[Run | SourceFile]:
 
 
 class SourceFile(NamedTuple):
-    """A file of a source of runs."""
+    """A file of a source of runs: its name as text, as there may be a hundred thousand."""
 
-    path: Path
+    name: str
     is_named: bool = False
     """Whether it was named itself, and so must be a trace."""
     is_log: bool = False
@@ -178,10 +180,20 @@ class SourceFile(NamedTuple):
     root: Path | None = None
     """The folder that was named, if it was found in one: labels in it count too."""
 
+    @property
+    def path(self) -> Path:
+        """Its path."""
+        return Path(self.name)
+
+    @property
+    def folder(self) -> str:
+        """The folder that it is in."""
+        return os.path.dirname(self.name)  # noqa: PTH120  # a Path takes ten times as long
+
     def runs(self, problems: list[Problem], fold: Fold[AnyRun], *, strict: bool = True) -> Iterator[AnyRun | Run]:
         """Yield its runs, as `each_run` does; if it was not named itself, that it cannot be read is one of the problems."""
-        read = _of_log(self.path, fold) if self.is_log else _of_path(self.path, strict, problems, fold, is_named=self.is_named)
-        return read if self.is_named else _sound([(str(self.path), lambda: read)], problems)
+        read = _of_log(self.name, fold) if self.is_log else _of_path(self.path, strict, problems, fold, is_named=self.is_named)
+        return read if self.is_named else _sound([(self.name, lambda: read)], problems)
 
 
 def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
@@ -190,9 +202,9 @@ def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
     Of a folder that a glob matches they are those in it, as of one that is named, unless its name ends like that of a file.
     To look at the runs of an experiment that is not done is noted in its folder.
     """
-    folders: set[Path] = set()
+    folders: set[str] = set()
     for file in _files_of(source):
-        if (folder := file.path.parent) not in folders:
+        if (folder := file.folder) not in folders:
             folders.add(folder)
             note_look(folder)
         yield file
@@ -200,24 +212,24 @@ def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
 
 def _files_of(source: Store | str | Path) -> Iterator[SourceFile]:
     if isinstance(source, Store):
-        yield from (SourceFile(path, is_log=True, root=source.folder) for path in sorted(source.folder.glob("*.jsonl")))
+        yield from (SourceFile(name, is_log=True, root=source.folder) for name in source.log_files())
         return
     path = _expanded(source)
     if path.is_dir():
         yield from (SourceFile(file, root=path) for file in _files_in(path))
     elif path.exists() or not glob.has_magic(str(path)):
-        yield SourceFile(path, is_named=True)
+        yield SourceFile(str(path), is_named=True)
     else:
         found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
         if not found:
             raise StoreError(f"No file matches {source}")
         folders = [one for one in found if one.suffix.lower() not in ENDINGS and one.is_dir()]
-        yield from map(SourceFile, _with_files_in(found, folders) if folders else found)
+        yield from map(SourceFile, map(str, _with_files_in(found, folders) if folders else found))
 
 
 def _with_files_in(found: list[Path], folders: list[Path]) -> list[Path]:
     """Return what a glob found, with the files in folders for these; each once, by whichever ways it is reached."""
-    within = {folder: _files_in(folder) for folder in folders}
+    within = {folder: [*map(Path, _files_in(folder))] for folder in folders}
     files: dict[Path, Path] = {}
     for one in found:
         for file in within.get(one, [one]):
@@ -231,7 +243,7 @@ def folder_of(source: Store | str | Path) -> Path | None:
     return path if path.is_dir() else None
 
 
-def _files_in(folder: Path) -> list[Path]:
+def _files_in(folder: Path) -> list[str]:
     """Return the files of a folder and its subfolders that may be traces, without hidden ones.
 
     Folders without permission are among them, to be refused by name when they are read.
@@ -243,7 +255,7 @@ def _files_in(folder: Path) -> list[Path]:
         named = (name for name in (*names, *folders) if not name.startswith("."))
         found += [f"{within}{os.sep}{name}" for name in named if os.path.splitext(name)[1].lower() in ENDINGS]  # noqa: PTH122
     found += [str(error.filename) for error in refused]
-    return [Path(name) for name in sorted(found, key=lambda name: name.split(os.sep))]  # noqa: PTH206  # as paths, only faster
+    return sorted(found, key=lambda name: name.replace(os.sep, "\0"))  # in the order of paths
 
 
 def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[AnyRun]]]], problems: list[Problem]) -> Iterator[AnyRun]:
@@ -258,9 +270,9 @@ def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[AnyRun]]]], proble
             problems.append(Problem(name, "", error.what, error.advice, names_file=True))
 
 
-def _of_log(path: Path, fold: Fold[AnyRun]) -> Iterator[AnyRun | Run]:
+def _of_log(path: str, fold: Fold[AnyRun]) -> Iterator[AnyRun | Run]:
     found = load_if_log(path, fold)
-    yield load_file(path) if found is None else found
+    yield load_file(Path(path)) if found is None else found
 
 
 def _of_path(

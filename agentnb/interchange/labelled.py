@@ -20,17 +20,18 @@ class LabelsBeside:
     """The labels in folders of traces, put together once for each folder, however many files it holds."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Path, Path | None], Assessments] = {}
+        self._known: dict[tuple[str, Path | None], Assessments] = {}
 
-    def of(self, folder: Path, root: Path | None) -> Assessments:
+    def of(self, folder: str, root: Path | None) -> Assessments:
         """Return the labels for the runs of a folder's files: in it, and in those around it up to ``root``, which was named.
 
         The labels nearest to the files count.
         """
         if (folder, root) not in self._known:
-            is_inside = root is not None and root in folder.parents
-            around = self.of(folder.parent, root) if is_inside else {}
-            self._known[folder, root] = around | assessments_in(folder)
+            path = Path(folder)
+            is_inside = root is not None and root in path.parents
+            around = self.of(str(path.parent), root) if is_inside else {}
+            self._known[folder, root] = around | assessments_in(path)
         return self._known[folder, root]
 
 

@@ -69,7 +69,7 @@ def batched(parts: Iterable[Run | SourceFile]) -> Iterator[Run | list[SourceFile
             yield part
             batch, size = [], 0
             continue
-        stamp = stamp_of(part.path)
+        stamp = stamp_of(part.name)
         batch.append(part)
         size += stamp.size if stamp is not None else 0
         if size >= BATCH_BYTES or len(batch) >= BATCH_FILES:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, partial
+from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from agentnb.display.markup import tag
 from agentnb.display.style import style_sheet
 from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError
+from agentnb.experiments.results.recorded import arm_of
 from agentnb.interchange.files import RunSource, folder_of, load_traces
 from agentnb.notebook.frontend import is_attended
 from agentnb.notebook.widgets import STATIC, close, error_told, heard_while_busy, script, view_bundle
@@ -43,6 +45,8 @@ def label(
     labels: Mapping[str, Value] | Iterable[str] | None = None,
     who: str = "",
     followed: bool = False,
+    sample: int | None = None,
+    seed: int = 0,
 ) -> Labeller:
     """Return a widget to judge runs: it shows one after the other, without what detectors, guidance and policies said of them.
 
@@ -52,12 +56,30 @@ def label(
     ``source`` names, whose labels count for the outcomes of its runs, else in the working folder. ``source``: runs, or what
     `load_traces` takes. ``labels``: words with the values that are stored, at most nine; or a list of names. The words healthy
     and failed say the outcome of a run. ``who``: whose judgements these are. ``followed``: judge each reminder of the runs
-    instead, by the reply to it: followed, or not. Raises `SettingsError` for other labels, and if there is no run, or reminder.
+    instead, by the reply to it: followed, or not. ``sample``: only so many runs of each variant of an experiment, drawn at
+    random by ``seed``, the same ones for each person. Runs of several variants, and samples, come in random order. Raises
+    `SettingsError` for other labels, and if there is no run, or reminder.
     """
     if labels is None:
         labels = FOLLOWED_OR_NOT if followed else HEALTHY_OR_FAILED
-    subjects = [subject for run in load_traces(source) for subject in (_reminders(run) if followed else [Subject(run)])]
+    runs = _drawn(load_traces(source), sample, seed)
+    subjects = [subject for run in runs for subject in (_reminders(run) if followed else [Subject(run)])]
     return Labeller(subjects, _beside(source) if path is None else Path(path), _checked(labels), who)
+
+
+def _drawn(runs: Sequence[Run], sample: int | None, seed: int) -> Sequence[Run]:
+    """Return a sample of the runs of each variant, in random order; one variant without a ``sample`` as it is."""
+    if sample is not None and (type(sample) is not int or sample < 1):
+        raise SettingsError(f"sample={sample!r} is not a number of runs", "Give a whole number from 1, such as 30")
+    arms: dict[str, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: sha256(f"{seed} {run.id}".encode()).digest()):
+        arms.setdefault(arm_of(run), []).append(run)
+    if sample is None and len(arms) < 2:
+        return runs
+    if len(arms) > 1:
+        arms.pop("", None)  # nested runs, which are parts of others
+    kept = {run.id for arm in arms.values() for run in arm[:sample]}
+    return sorted((run for run in runs if run.id in kept), key=lambda run: sha256(f"{run.id} {seed}".encode()).digest())
 
 
 class Subject(NamedTuple):

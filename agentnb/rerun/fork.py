@@ -168,7 +168,7 @@ def pending_of(
         _model(run, model),
         tools=_tools(run, at_round, tools, fallback, is_fork=is_fork),
         system=run.system,
-        guidance=variant.words,
+        guidance=variant.words if variant.draws is None else variant.draws,
         policy=variant.policy,
         todos=TodoBoard(todos) if keeps_todos else False,
         history=as_sent_then(logged.get("history")) if logged else "auto",

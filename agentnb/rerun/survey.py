@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.finding import Detectors, detect_name
-from agentnb.detect.intervals import Share, difference, mean_interval, wilson
+from agentnb.detect.intervals import mean_interval, wilson
 from agentnb.detect.run import Run
 from agentnb.detect.scores import share_columns
 from agentnb.errors import SettingsError
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 Failed: TypeAlias = "Callable[[Run], bool | None] | Mapping[str, bool | None] | str | Iterable[str] | None"
 """Which runs failed: a function of the run, or by its id (None of a run: it is left out), or texts for `expect`, which hold for
 healthy runs. Without it: those whose outcome is failed, and where no outcome is known at all, those that did not complete."""
-_SEED = re.compile(r"(?<=[?&])seed=\d+&?")
 OWN = "its own"
 """What a column says where a variant changes nothing."""
 
@@ -93,86 +91,6 @@ def survey(
     warn_of(problems)
     verdict = _verdicts(verdicts)
     return _table([_row(variant, results, verdict) for variant, results in zip(variants, tried, strict=True)])
-
-
-class _Given(NamedTuple):
-    """A kind of guidance of one set, to one model."""
-
-    model: str
-    set: str
-    version: str
-    kind: str
-
-
-def lift(runs: RunSource) -> pd.DataFrame:
-    """Return one row per model, guidance set and kind of guidance: how often it was followed, and what would have come anyway.
-
-    ``anyway`` is the share of replies that did what the same guidance would have asked for, in rounds of the same model that
-    would have had it and did not: those of runs with another set, such as ``off``, or of another draw. ``lift`` is the
-    difference. Shares are means of the runs', all with 95 per cent intervals by run (``_low`` and ``_high``): a run with many
-    reminders weighs as much as one with few. Without such rounds ``note`` says so, and the lift is missing. Give runs of the
-    same tasks: other tasks have other rounds. No model is called.
-    """
-    given: dict[_Given, dict[str, list[bool]]] = {}
-    without: dict[_Given, dict[str, list[bool]]] = {}
-    sets: dict[tuple[str, str, str], GuidanceSet] = {}
-    problems: list[Problem] = []
-    known = [run for run in iter_traces(runs, problems=problems) if not works_in_steps(run)]
-    for run in known:
-        used = run.guidance_in_force
-        for one in run.rounds:
-            for told, verdict in zip(one.guidance, one.followed, strict=False):
-                if verdict.followed is not None:
-                    place = _Given(_without_seed(run.model), told.set, told.version, told.cell)
-                    given.setdefault(place, {}).setdefault(run.id, []).append(verdict.followed)
-        if used.texts:
-            sets.setdefault((_without_seed(run.model), used.set, used.version), GuidanceSet.as_logged(used.set, used.texts))
-    for run in known:
-        for (model, name, version), words in sets.items():
-            if model == _without_seed(run.model):
-                for kind, has_come in _anyway(run, words):
-                    place = _Given(model, name, version, kind)
-                    without.setdefault(place, {}).setdefault(run.id, []).append(has_come)
-    warn_of(problems)
-    rows = [_lift_row(one, by_run, without.get(one, {})) for one, by_run in sorted(given.items())]
-    return _table(rows, like=_lift_row(_Given("", "", "", ""), {}, {}))
-
-
-def _without_seed(model: str) -> str:
-    return _SEED.sub("", model).rstrip("?&")
-
-
-def _anyway(run: Run, words: GuidanceSet) -> Iterator[tuple[str, bool]]:
-    """Yield the kinds of guidance that rounds would have had under a set and did not, and whether their replies did it."""
-    if run.guidance_in_force.version == words.version and not run.drawn:
-        return
-    for one in replay(run, guidance=words).rounds:
-        if one.would_be is not None:
-            has = {told.cell for told in one.recorded.guidance}
-            for told, verdict in zip(one.would_be.guidance, one.would_be.followed, strict=False):
-                if told.cell not in has and verdict.followed is not None:
-                    yield told.cell, verdict.followed
-
-
-def _lift_row(one: _Given, by_run: Mapping[str, list[bool]], without: Mapping[str, list[bool]]) -> dict[str, Any]:
-    mine, theirs = _by_run(by_run), _by_run(without)
-    return {
-        **one._asdict(),
-        "runs": len(by_run),
-        "judged": sum(map(len, by_run.values())),
-        **share_columns("followed", mine),
-        "runs_without": len(without),
-        "judged_without": sum(map(len, without.values())),
-        **share_columns("anyway", theirs),
-        **share_columns("lift", difference(mine, theirs)),
-        "note": "" if without else "no run without it: what would have come anyway is not known",
-    }
-
-
-def _by_run(found: Mapping[str, list[bool]]) -> Share:
-    """Return the mean of the runs' shares; where each is none or all, with the interval of Wilson, which has a width."""
-    shares = [sum(each) / len(each) for each in found.values()]
-    return wilson(int(sum(shares)), len(shares)) if {*shares} <= {0.0, 1.0} else mean_interval(shares)
 
 
 def _listed(given: Any) -> Any:
@@ -267,16 +185,14 @@ def _name(given: Any) -> str:
     return OWN if given is None else given if isinstance(given, str) else str(given.name)
 
 
-_TEXTS = frozenset({*_Given._fields, "guidance", "policy", "detect", "limits", "turns", "judged_by", "note"})
-_SHARES = ("_share", "_mean", "followed", "anyway", "lift")
+_TEXTS = frozenset({"guidance", "policy", "detect", "limits", "turns", "judged_by"})
+_SHARES = ("_share", "_mean")
 
 
-def _table(rows: list[dict[str, Any]], *, like: Iterable[str] = ()) -> pd.DataFrame:
-    """Return rows as a table, without any with the columns of a row ``like`` this."""
+def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
     kinds = {
-        name: "str" if name in _TEXTS else "float64" if any(one in name for one in _SHARES) else "Int64"
-        for name in (rows[0] if rows else like)
+        name: "str" if name in _TEXTS else "float64" if any(one in name for one in _SHARES) else "Int64" for name in rows[0]
     }
     return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in kinds.items()})

@@ -20,6 +20,7 @@ from agentnb.detect.finding import Detectors, detect_name
 from agentnb.detect.presets import names
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
+from agentnb.guidance.draws import RandomGuidance
 from agentnb.guidance.sets import MATRIX, GuidanceSet, find_set
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.limits import LIMITS, Limits
@@ -46,6 +47,8 @@ class Variant:
     """What the run had, or the variant asks for, and a replay cannot do; in words."""
     keeps_draws: bool
     """Whether the guidance sets stay that were drawn or given in the course of the run: its guidance is as recorded."""
+    draws: RandomGuidance | None = None
+    """What draws the sets of live rounds, with the draws that were made; None where none are drawn."""
 
     @property
     def workflow_mode(self) -> bool:
@@ -104,7 +107,9 @@ def variant_of(
     form = Output.logged(run.settings) if is_own(run) else None
     if form is not None:
         bundle = form.held(bundle, in_workflow_mode=bool(getattr(chosen, "workflow_mode", False)))
-    return Variant(words, chosen, amounts, bundle, extensions, tuple(_not_replayed(run, amounts, extensions)), guidance is None)
+    draws = RandomGuidance.logged(run.settings) if guidance is None and is_own(run) else None
+    kept = guidance is None, None if draws is None else draws.with_draws_of(run)
+    return Variant(words, chosen, amounts, bundle, extensions, tuple(_not_replayed(run, amounts, extensions)), *kept)
 
 
 def _logged_words(run: Run) -> GuidanceSet:

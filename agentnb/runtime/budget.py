@@ -19,8 +19,13 @@ from agentnb.runtime.servers.servers import Servers
 T = TypeVar("T")
 OWN = "budget"
 """Name of a run's own limit, and of the stop reason."""
+_NOTHING = NestedUsage(0.0, NOTHING_USED)
 SPENDING = ("pay", "left", "exhausted", "has_limit")
 """The methods of a budget."""
+
+
+def note_nothing() -> None:
+    """Take what is paid inside when no run is going on."""
 
 
 class SpentLimit(Protocol):
@@ -89,9 +94,9 @@ class Budget:
         """The run is not awaited: it continues after its parent run has ended."""
         self.closed = False
         """The run has ended; nobody awaits its nested runs."""
-        self.on_paid_inside: Callable[[], None] = lambda: None
+        self.on_paid_inside: Callable[[], None] = note_nothing
         """Called, from any thread, when a nested run has used tokens or dollars."""
-        self._own = NestedUsage(spent, usage)
+        self._own = _NOTHING if usage is NOTHING_USED and not spent else NestedUsage(spent, usage)
         self._inside: dict[str, NestedUsage] = {}
         """Usage of nested runs that the run has not logged yet, by their ids."""
         self._within = within

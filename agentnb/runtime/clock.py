@@ -23,6 +23,10 @@ def seconds_taken(events: Iterable[AnyEvent]) -> float:
     return taken
 
 
+def _note_nothing() -> None:
+    """Take that the time is up when nobody counts it."""
+
+
 class Clock:
     """A stopwatch with an optional time limit. Used on the run's event loop."""
 
@@ -34,7 +38,7 @@ class Clock:
         self._since: float | None = None
         self._holds = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._up: Callable[[], None] = lambda: None
+        self._up: Callable[[], None] = _note_nothing
 
     def start(self, up: Callable[[], None]) -> None:
         """Start counting; ``up`` is called once, when the time is up."""
@@ -44,7 +48,7 @@ class Clock:
     def stop(self) -> None:
         """Stop counting and drop the limit."""
         self._halt()
-        self._up = lambda: None
+        self._up = _note_nothing
         self.limit = None
 
     def hold(self) -> None:

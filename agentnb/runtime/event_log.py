@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, TypeVar
 
 from agentnb.advice import Advised, AnyAdvice, FreeDisk, advised
@@ -65,12 +66,16 @@ class EventLog:
         self._keep_before: Callable[[FileBefore], None] | None = None
         self._closed = False
         self._untold: AnyEvent | None = None
-        self._watchers = list(watchers)
-        self._stream = StreamRedactor()
+        self._watchers = tuple(watchers)
         self._streaming: type[ReplyDelta] | None = None
         """The kind of the deltas that are streaming, if keys are being searched for in them."""
         self._known = known()
         secrets()  # the first search; a key found later is redacted from then on
+
+    @cached_property
+    def _stream(self) -> StreamRedactor:
+        """Redacts what streams while keys are known."""
+        return StreamRedactor()
 
     @property
     def shows_prints(self) -> bool:
@@ -79,16 +84,16 @@ class EventLog:
 
     def watch(self, watcher: Watcher) -> None:
         """Send events and deltas to this watcher too, from now on."""
-        self._watchers.append(watcher)
+        self._watchers = (*self._watchers, watcher)
 
     def child(self, run_id: str, *, watchers: Iterable[Watcher] = ()) -> EventLog:
         """Return the log of a new nested run, kept in the same store."""
         return EventLog(run_id, parent_id=self.id, watchers=watchers, store=self.store)
 
-    async def open(self) -> Writer:
+    def open(self) -> Awaitable[Writer]:
         """Begin the log of this new run in its store; may wait for other runs to end, except if it is nested."""
         assert self.store is not None, "the log has a store"
-        return await self.store.open(self.id, nested=self.parent_id is not None)
+        return self.store.open(self.id, nested=self.parent_id is not None)
 
     def keep_in(self, writer: Writer) -> None:
         """Store every event with this writer from now on."""
@@ -218,8 +223,7 @@ class EventLog:
             except KeyboardInterrupt:  # of the person
                 raise
             except BaseException:  # also SystemExit, which would end the run without an end in its log
-                # A new list: the loop is iterating over the old one.
-                self._watchers = [other for other in self._watchers if other is not watcher]
+                self._watchers = tuple([other for other in self._watchers if other is not watcher])
                 logging.getLogger("agentnb").exception("A watcher of run %s failed and was dropped", self.run.id)
 
     def close(self) -> None:

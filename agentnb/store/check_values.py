@@ -68,10 +68,10 @@ def settle_value(value: Value, status: str) -> Value:
     return False if status in CUT_SHORT and isinstance(value, bool) else None
 
 
-def note_look(folder: Path) -> None:
+def note_look(folder: str | Path) -> None:
     """Note that the runs of a folder are looked at, if an experiment in it is not done and nobody has looked before."""
     with suppress(OSError):  # nothing is covered, or the folder is a copy that only its owner changes
-        descriptor = os.open(folder / COVER, _OWN_FILE)
+        descriptor = os.open(os.path.join(folder, COVER), _OWN_FILE)  # noqa: PTH118  # of either
         try:
             if not os.fstat(descriptor).st_size:
                 os.write(descriptor, datetime.now(UTC).isoformat().encode())

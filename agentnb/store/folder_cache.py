@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -13,10 +15,12 @@ from agentnb.core.log.events import SCHEMA
 
 HOME = ".tables"
 """The folder of all caches, beside the logs; readers of folders pass over hidden ones."""
+KEPT = 3600
+"""Seconds for which files are kept that are no longer used, as another process may read or write them."""
 _IGNORE = "# Made of the logs beside it: agentnb makes it again when it is gone.\n*\n"
 
 
-class Stamp(msgspec.Struct, frozen=True, array_like=True):
+class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What tells whether a file has changed: its size in bytes, and its times in nanoseconds."""
 
     size: int
@@ -42,6 +46,14 @@ def made_by(layout: int) -> str:
 def made_of(folder: Path) -> str:
     """Return what tells this folder from a copy of it, in which the times of files may say nothing. Raises OSError."""
     return f"{folder.resolve()} {folder.stat().st_ino}"
+
+
+def remove_torn(folder: Path) -> None:
+    """Remove files in a folder of caches whose process died before they were whole."""
+    with suppress(OSError):
+        for path in folder.glob(".*.*"):
+            if path.stat().st_mtime < time.time() - KEPT:
+                path.unlink()
 
 
 def make_home(folder: Path) -> Path:

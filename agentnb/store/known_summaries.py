@@ -1,30 +1,52 @@
-"""Summaries of the logs of a folder, kept beside them once they are many: the list of runs then reads only new logs."""
+"""Summaries of the logs of a folder, kept beside them once they are many: the list of runs then reads only new logs.
+
+The file has a line for each field, so that words which many runs share are held once, and few bytes at a time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar, get_type_hints
 
 import msgspec
 
 from agentnb.core.redaction import FileRedactor
-from agentnb.store.folder_cache import HOME, Stamp, made_by, made_of, make_home
+from agentnb.store.folder_cache import HOME, Stamp, made_by, made_of, make_home, remove_torn
 from agentnb.store.summaries import RunSummary
 from agentnb.store.writing import write_whole
 
-LAYOUT = 3
+T = TypeVar("T")
+FILE = "summaries.json"
+LAYOUT = 4
 """Changes when the file changes its meaning."""
 MANY = 50
 """Summaries that must be new for the file to be written: reading fewer takes less time than writing it."""
 UNSETTLED = frozenset({"running", "interrupted", "waiting_on_user"})
 """Statuses that depend on more than the log: on whether a process holds it, or that of its parent run."""
+Known: TypeAlias = dict[str, tuple[Stamp, RunSummary]]
 
 
-class _File(msgspec.Struct, frozen=True):
+class _Head(msgspec.Struct, frozen=True):
+    """The first line."""
+
     made_by: str
     made_of: str
-    summaries: dict[str, tuple[Stamp, RunSummary]] = {}
+
+
+class _Column(msgspec.Struct, Generic[T], frozen=True):
+    """A field of all summaries: its values, or where most are repeated, each of them once and the places of all."""
+
+    values: list[T]
+    places: list[int] | None = None
+
+    @property
+    def all(self) -> Iterator[T]:
+        """One value per summary. Raises IndexError if there is no value at a place."""
+        return iter(self.values) if self.places is None else map(self.values.__getitem__, self.places)
 
 
 class KnownSummaries:
@@ -32,38 +54,90 @@ class KnownSummaries:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._known: dict[str, tuple[Stamp, RunSummary]] | None = None
+        self._known: Known | None = None
         self._new = 0
 
     def get(self, run_id: str, stamp: Stamp | None) -> RunSummary | None:
         """Return the summary of a log that has not changed since; None if there is none."""
         if self._known is None:
             self._known = self._read()
-        found = self._known.get(run_id)
-        return found[1] if found is not None and found[0] == stamp else None
+        kept = self._known.get(run_id)
+        return kept[1] if kept is not None and kept[0] == stamp else None
 
-    def add(self, run_id: str, stamp: Stamp | None, found: RunSummary) -> None:
+    def add(self, run_id: str, stamp: Stamp | None, summary: RunSummary) -> None:
         """Keep a summary if nothing but its log can change it. ``stamp``: of before it was read."""
-        if stamp is not None and found.status not in UNSETTLED and self._known is not None:
-            self._known[run_id] = (stamp, found)
+        if stamp is not None and summary.status not in UNSETTLED and self._known is not None:
+            self._known[run_id] = (stamp, summary)
             self._new += 1
 
-    def save(self, ids: Container[str]) -> None:
+    def save(self, ids: Collection[str]) -> None:
         """Write the summaries of these logs if enough are new. If they cannot be written, they are read again next time."""
         if self._new < MANY or self._known is None:
             return
-        kept = {run_id: one for run_id, one in self._known.items() if run_id in ids}
+        for run_id in self._known.keys() - ids:
+            del self._known[run_id]
         with suppress(OSError):  # StoreError is one
-            file = _File(made_by(LAYOUT), made_of(self._folder), kept)
-            write_whole(make_home(self._folder) / "summaries.json", [msgspec.json.encode(file)])
+            home = make_home(self._folder)
+            write_whole(home / FILE, self._lines(self._known))
+            remove_torn(home)
         self._new = 0
 
-    def _read(self) -> dict[str, tuple[Stamp, RunSummary]]:
+    def _lines(self, known: Known) -> Iterator[bytes]:
+        """Yield the lines of the file; the last is the digest of all others."""
+        digest = blake2b(digest_size=16)
+        for line in (_Head(made_by(LAYOUT), made_of(self._folder)), *_columns(known)):
+            data = msgspec.json.encode(line) + b"\n"
+            digest.update(data)
+            yield data
+        yield digest.hexdigest().encode()
+
+    def _read(self) -> Known:
         try:
-            data = (self._folder / HOME / "summaries.json").read_bytes()
-            found = msgspec.json.decode(data, type=_File)
-            is_ours = (found.made_by, found.made_of) == (made_by(LAYOUT), made_of(self._folder))
-        except (OSError, ValueError, RecursionError):  # msgspec's errors are ValueErrors
+            with (self._folder / HOME / FILE).open("rb") as file:
+                return self._known_in(file)
+        except (OSError, ValueError, IndexError, RecursionError):  # msgspec's errors are ValueErrors
             return {}
-        # They were redacted with the keys known when they were written; if they hold a key learned since, they are made again.
-        return found.summaries if is_ours and not FileRedactor().finds_key(data) else {}
+
+    def _known_in(self, file: BinaryIO) -> Known:
+        """Return the summaries in the file; raise ValueError if it is damaged, or not of this folder and version."""
+        head, digest, redactor = file.readline(), blake2b(digest_size=16), FileRedactor()
+        if msgspec.json.decode(head, type=_Head) != _Head(made_by(LAYOUT), made_of(self._folder)):
+            raise ValueError("of another version, or another folder")
+        digest.update(head)
+        columns: list[Iterator[Any]] = []
+        for decoder in _decoders():
+            line = file.readline()
+            digest.update(line)
+            # Summaries were redacted with the keys known when they were written.
+            if redactor.finds_key(line):
+                raise ValueError("it holds a key that was learned since")
+            columns.append(decoder.decode(line).all)
+        if file.read() != digest.hexdigest().encode():
+            raise ValueError("it was changed")
+        stamps = map(Stamp, *columns[1:_STAMPED])
+        rows = map(RunSummary._make, zip(*columns[_STAMPED:], strict=True))
+        return dict(zip(columns[0], zip(stamps, rows, strict=True), strict=True))
+
+
+_STAMPED = 1 + len(Stamp.__struct_fields__)
+"""Columns before those of the summaries: the name of the log, and its stamp."""
+
+
+@cache
+def _decoders() -> Sequence[msgspec.json.Decoder[_Column[Any]]]:
+    kinds = (str, *get_type_hints(Stamp).values(), *get_type_hints(RunSummary).values())
+    return [msgspec.json.Decoder(_Column[kind]) for kind in kinds]  # type: ignore[valid-type]
+
+
+def _columns(known: Known) -> Iterator[_Column[Any]]:
+    yield _Column([*known])
+    for name in Stamp.__struct_fields__:
+        yield _Column([getattr(stamp, name) for stamp, _ in known.values()])
+    for place in range(len(RunSummary._fields)):
+        yield _column([summary[place] for _, summary in known.values()])
+
+
+def _column(values: list[Any]) -> _Column[Any]:
+    places: dict[Any, int] = {}
+    at = [places.setdefault(value, len(places)) for value in values]
+    return _Column([*places], at) if len(places) <= len(values) // 2 else _Column(values)

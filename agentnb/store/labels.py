@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
+LabelSource: TypeAlias = "str | Path | pd.DataFrame | Iterable[Label]"
+"""A file of labels, what `labels` returned of one, or labels."""
 LINES = frozenset({".jsonl", ".ndjson"})
 """Endings of a file of JSON Lines; any other is CSV."""
 
@@ -106,6 +108,21 @@ def read_labels(path: str | Path) -> list[Label]:
     for one in _lines(path, text) if path.suffix.lower() in LINES else _rows(path, text):
         last[one.subject, one.who] = one
     return [one for one in last.values() if one.label is not None]
+
+
+def labels_of(source: LabelSource) -> list[Label]:
+    """Return the labels of a source. Raises as `read_labels` does, and `TraceError` for a frame of something else."""
+    if isinstance(source, str | Path):
+        return read_labels(source)
+    frame: Any = source
+    if not hasattr(frame, "to_dict"):
+        return [*frame]
+    if not {*frame.columns} >= _NEEDED:
+        raise TraceError(f"The frame lacks the columns {', '.join(sorted(_NEEDED))}", "Give what agentnb.labels returned")
+    texts = [name for name in ("who", "word", "reminder") if name in frame.columns]
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    given: list[dict[str, Any]] = [{name: row[name] or "" for name in texts} for row in rows]
+    return [Label(str(row["run_id"]), row["label"], **fields) for row, fields in zip(rows, given, strict=True)]
 
 
 def assessments_in(folder: Path) -> dict[str, tuple[Assessment, ...]]:

@@ -49,7 +49,7 @@ class LogMarks:
         """Return the next line of the log, as `encode` makes it, with its mark; and the `state` once it was written."""
         body = line[:-2]  # without the brace and the line end
         state = self._after(body)
-        return b"%b%b%b%b\n" % (body, _FIELD, b2a_base64(state, newline=False), _END), state
+        return b"".join((body, _FIELD, b2a_base64(state, newline=False), _END, b"\n")), state
 
     def read(self, lines: Iterable[bytes]) -> bool:
         """Take in lines of a log, and return whether the last one has its mark: then none of them was changed."""
@@ -62,8 +62,7 @@ class LogMarks:
 
     def _after(self, body: bytes) -> bytes:
         keyed = self._keyed.copy()
-        keyed.update(self.state)
-        keyed.update(body)
+        keyed.update(self.state + body)
         return keyed.digest()
 
 

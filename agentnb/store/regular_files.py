@@ -6,8 +6,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from agentnb.errors import TraceError
 from agentnb.store.bounds import MAX_FILE_BYTES, BoundExceeded
@@ -29,7 +29,7 @@ _BUFFER = 65_536
 
 
 @contextmanager
-def opened(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> Iterator[BinaryIO]:
+def opened(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> Iterator[BufferedReader]:
     """Open a file of at most so many bytes for reading.
 
     Raises `TraceError` if it is not a regular file or too large, OSError if it cannot be opened.
@@ -40,7 +40,8 @@ def opened(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> Iterator[Binary
         raise TraceError(f"{str(path)!a} cannot be the name of a file", "Name a run log, as in .agentnb/runs") from None
     check_file(found, path, max_bytes)  # to open a device may change it
     descriptor = os.open(path, _FLAGS)
-    with os.fdopen(descriptor, "rb", _BUFFER) as file:
+    file: BufferedReader = BufferedReader(FileIO(descriptor), _BUFFER)
+    with file:
         check_file(os.fstat(descriptor), path, max_bytes)  # another file may be there by now
         yield file
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import sleep
 from typing import BinaryIO
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from agentnb.core.forks import after_fork
 from agentnb.core.log.event_bounds import check_event
@@ -129,17 +129,13 @@ def held_still(paths: Iterable[str | Path]) -> Iterator[None]:
         yield
 
 
-_open_files: WeakSet[RunFile] = WeakSet()
-
-
 def _close_in_child() -> None:
     """Release our locks in a process that a tool forked, else our runs would seem live after our death."""
     global _holding  # noqa: PLW0603  # a lock that another thread held cannot be released here
     _holding = threading.Lock()
-    for file in list(_open_files):
+    for file in {*_holders.values()}:
         os.close(file._descriptor)
         file._open = False
-    _open_files.clear()
     _holders.clear()
 
 
@@ -203,7 +199,6 @@ class RunFile(LogFile):
         self._open = True
         self._nested = 0
         """Open logs of nested runs for which the lock of this one stands."""
-        _open_files.add(self)
         _holders[str(path)] = self
 
     @classmethod
@@ -262,7 +257,6 @@ class RunFile(LogFile):
                 self._on_close()
 
     def _let_go(self) -> None:
-        _open_files.discard(self)
         if _holders.get(str(self.path)) is self:
             del _holders[str(self.path)]
         os.close(self._descriptor)
@@ -284,8 +278,9 @@ def write_event(
     ends = type(event) in ENDS
     done = 0
     try:
+        done = os.write(descriptor, data)
         while done < len(data):
-            done += os.write(descriptor, data[done:] if done else data)
+            done += os.write(descriptor, data[done:])
         if ends and sync_rounds:
             _sync(descriptor)
     except OSError:

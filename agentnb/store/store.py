@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import partial
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol, TypeAlias, TypeVar
@@ -69,6 +70,7 @@ Fold: TypeAlias = Callable[[list[AnyEvent]], AnyRun]
 """Makes the run of its events, as `Run.from_events` does."""
 LOG_BEGINS = b'{"kind":"run_started"'
 """The first bytes of each log that agentnb writes."""
+_ENDING = ".jsonl"
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _MADE_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{11}")
 """The id of a run that agentnb named."""
@@ -162,7 +164,7 @@ class Store:
         # Text, not a Path: joining paths took a tenth of the time of a short run.
         if not _ID.fullmatch(run_id):
             raise StoreError(f"{run_id!r} is not the id of a run", LIST_RUNS)
-        return f"{self._prefix}{run_id}.jsonl"
+        return f"{self._prefix}{run_id}{_ENDING}"
 
     def has(self, run_id: str) -> bool:
         """Return whether there is a log of this run that holds its first event; a process may die before that is written."""
@@ -174,7 +176,17 @@ class Store:
 
     def ids(self) -> list[str]:
         """Return the ids of all runs, oldest first."""
-        return sorted(path.stem for path in self.folder.glob("*.jsonl"))
+        return sorted(name.removesuffix(_ENDING) for name in self._log_names())
+
+    def log_files(self) -> list[str]:
+        """Return the paths of all logs, in the order of their names."""
+        return [self._prefix + name for name in sorted(self._log_names())]
+
+    def _log_names(self) -> list[str]:
+        try:
+            return [name for name in os.listdir(self.folder) if name.endswith(_ENDING)]  # noqa: PTH208  # no Path for each
+        except OSError:  # there is no such folder, or it may not be read
+            return []
 
     def find(self, part: str) -> str:
         """Return the id that equals, begins with or ends with ``part``; raises `StoreError` if none or several match.
@@ -254,7 +266,7 @@ class Store:
                 given = labels.get(found.id)
                 yield found if given is None else found._replace(assessment=deciding(given))
         finally:
-            known.save({*ids})
+            known.save(ids)
 
     def summary(self, run_id: str) -> RunSummary:
         """Return the summary of the run with this id, or an unambiguous part of it."""
@@ -357,41 +369,41 @@ def load_file(path: Path) -> Run:
         raise unreadable(path, error) from None
 
 
-def load_if_log(path: Path, fold: Fold[AnyRun]) -> AnyRun | None:
+def load_if_log(path: str | Path, fold: Fold[AnyRun]) -> AnyRun | None:
     """Return the run of a file that begins as a log does; None if it does not, or cannot be read as one for any reason.
 
     Opens the file once. ``fold``: makes the run of its events, as `Run.from_events` does.
     """
     try:
         with opened(path, MAX_STREAMED_BYTES) as file:
-            if file.read(len(LOG_BEGINS)) != LOG_BEGINS:
+            if not file.peek(len(LOG_BEGINS)).startswith(LOG_BEGINS):
                 return None
-            file.seek(0)
             return _load(file, path, fold)
     except (OSError, TraceError):
         return None
 
 
-def _load(file: BinaryIO, path: Path, fold: Fold[AnyRun]) -> AnyRun:
+def _load(file: BufferedReader, path: str | Path, fold: Fold[AnyRun]) -> AnyRun:
     source = str(path)
-    going_on = is_being_written(file)  # checked first: a run that ends meanwhile is read with its end
     run = _run_of(_events_in(file, source), source, fold)
-    if not going_on and run.parent_id is not None and run.should_continue:
-        going_on = Holders().hold(path, run.parent_id, run.started_at)
-        if not going_on:  # by now it has its end, if it was not cut off
+    if run.should_continue:
+        is_live = is_being_written(file) or (
+            run.parent_id is not None and Holders().hold(Path(path), run.parent_id, run.started_at)
+        )
+        if not is_live:  # by now it has its end, if it was not cut off
             file.seek(0)
             run = _run_of(_events_in(file, source), source, fold)
-    if not going_on:
-        run.mark_interrupted()
+            run.mark_interrupted()
     if isinstance(run, Run):
         run.set_consent(partial(is_own, path))
     return run
 
 
 def _events_in(file: BinaryIO, source: str) -> list[AnyEvent]:
-    if os.fstat(file.fileno()).st_size > MAX_HELD_BYTES:
+    size = os.fstat(file.fileno()).st_size
+    if size > MAX_HELD_BYTES:
         return _events_of_large(file, source)
-    data = file.read()
+    data = file.read(size)
     check_log(data, source)
     return decode_log(data, source)
 

@@ -11,14 +11,16 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
+from io import BufferedReader
 from itertools import groupby
-from typing import Any, BinaryIO, NamedTuple, cast
+from sys import intern
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from agentnb.core.log.events import Origin, RunFinished, Totals
 from agentnb.core.log.outcome import Assessment, Outcome
-from agentnb.core.log.wire import TooDeep, decode
+from agentnb.core.log.wire import TooDeep
 from agentnb.core.messages import Message
 from agentnb.core.redaction import FileRedactor
 from agentnb.core.todos import Todo, has_open
@@ -147,6 +149,7 @@ class _Called(msgspec.Struct, gc=False):
 
 
 _started = msgspec.json.Decoder(_Started)
+_finished_run = msgspec.json.Decoder(RunFinished)
 _DECODERS: dict[bytes, msgspec.json.Decoder[Any]] = {
     b'{"kind":"model_replied"': msgspec.json.Decoder(_Reply),
     b'{"kind":"context_compacted"': msgspec.json.Decoder(_Summary),
@@ -166,6 +169,8 @@ _step = msgspec.json.Decoder(_Step)
 _WIDTH = len(b'{"kind":"model_rep')
 _COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _FINISHED, *BEGINNINGS, *_STEPS)}
 """The beginnings of the lines that are counted, by their first bytes: one look-up tells that most lines are not."""
+_HEAD = 65_536
+"""Bytes that are read at first: most logs as a whole."""
 _TAIL = 4_096
 """Bytes in which the last line of a log is, if it is the end of its run."""
 SECONDS = len("20260504-120000")
@@ -174,7 +179,7 @@ NEVER = datetime.min.replace(tzinfo=UTC)
 """Stands for a time that is unknown, in an order."""
 
 
-def log_summary(file: BinaryIO, is_being_written: Callable[[BinaryIO], bool]) -> RunSummary:
+def log_summary(file: BufferedReader, is_being_written: Callable[[BufferedReader], bool]) -> RunSummary:
     """Return the summary of a log: from its first line and its last, if that says what all of them add up to.
 
     ``is_being_written``: whether a run writes the file. Raises `TraceError` if it is not a run log.
@@ -187,21 +192,27 @@ def log_summary(file: BinaryIO, is_being_written: Callable[[BinaryIO], bool]) ->
     return found
 
 
-def _summary_of_ends(file: BinaryIO) -> RunSummary | None:
+def _summary_of_ends(file: BufferedReader) -> RunSummary | None:
     """Return the summary of a log that is as its run wrote it; None if all of it must be read, to see what it adds up to."""
-    first = file.readline(MAX_LINE_BYTES)
-    size = file.seek(0, os.SEEK_END)
-    begin = file.seek(max(len(first), size - _TAIL))
-    last = file.read()
-    begin += last.rfind(b"\n", 0, -1) + 1
-    finished = _end(last[begin - size :]) if begin < size else None
+    head = file.read1(_HEAD)
+    first = head[: head.find(b"\n") + 1] or head + file.readline(MAX_LINE_BYTES)
+    if len(head) < _HEAD:  # all of it
+        last = head[max(len(first), len(head) - _TAIL) :]
+        size = len(head)
+    else:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(len(first), size - _TAIL))
+        last = file.read()
+    last = last[last.rfind(b"\n", 0, -1) + 1 :]
+    redactor = FileRedactor(first)
+    finished = _end(last, redactor)
     totals = finished.totals if finished is not None else None
-    if finished is None or totals is None or totals.size != begin:
+    if finished is None or totals is None or totals.size != size - len(last):
         return None
     started = _start(first)
     if totals.todos_open is None:  # of an earlier version, which said less
         return None
-    return _summary(first, started, finished, totals)
+    return _summary(first, started, finished, totals, redactor)
 
 
 def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
@@ -248,7 +259,8 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
         limit_value=state.limit_value,
         todos_open=has_open(state.todos(started.todos)),
     )
-    return _waiting(_summary(first, started, _end(last), totals, without_end), state)
+    redactor = FileRedactor(first)
+    return _waiting(_summary(first, started, _end(last, redactor), totals, redactor, without_end), state)
 
 
 def _waiting(row: RunSummary, state: StateLines) -> RunSummary:
@@ -259,10 +271,15 @@ def _waiting(row: RunSummary, state: StateLines) -> RunSummary:
 
 
 def _summary(
-    first: bytes, started: _Started, finished: RunFinished | None, totals: Totals, without_end: str = ""
+    first: bytes,
+    started: _Started,
+    finished: RunFinished | None,
+    totals: Totals,
+    redactor: FileRedactor,
+    without_end: str = "",
 ) -> RunSummary:
     """Return the summary of a log with this ``first`` line, redacted as the events of the log are."""
-    redactor, decided = FileRedactor(first), totals.assessment
+    decided = totals.assessment
     started = redactor.redact(started, first, is_log=True)
     if decided is not None:
         decided = redactor.redact(decided, msgspec.json.encode(decided), is_log=True)
@@ -273,10 +290,10 @@ def _summary(
         started.run_id,
         started.at,
         finished.status if finished else without_end,
-        finished.stop_reason if finished else without_end,
+        intern(finished.stop_reason) if finished else without_end,  # held once for all runs, as is the model
         totals.rounds,
         finished.seconds if finished else None,
-        started.model,
+        intern(started.model),
         started.prompt.text,
         None if used.input is None and used.output is None else (used.input or 0) + (used.output or 0),
         used.cost,
@@ -333,14 +350,14 @@ def _start(line: bytes) -> _Started:
         raise TraceError(f"no run_started event: {error}") from error
 
 
-def _end(last: bytes) -> RunFinished | None:
+def _end(last: bytes, redactor: FileRedactor) -> RunFinished | None:
+    """Return the end of the run if this line is it, redacted; None for any other, and for a torn one."""
     if not last.startswith(b'{"kind":"run_finished"'):
         return None
     try:
-        end = decode(last)
-    except TraceError:  # a torn line
+        return redactor.redact(_finished_run.decode(last), last)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return end if isinstance(end, RunFinished) else None
 
 
 def _usage(beginning: bytes, line: bytes) -> Usage | None:

@@ -46,7 +46,11 @@ def to_frame(rows: pa.Table, columns: Sequence[Column[Any]]) -> pd.DataFrame:
     """Return the data frame that `Values.take` would have made."""
     import pandas as pd
 
-    return pd.DataFrame({one.name: _series(rows.column(one.name), one.dtype) for one in columns}, copy=False)
+    found = {}
+    for column in columns:
+        found[column.name] = _series(rows.column(column.name), column.dtype)
+        rows = rows.drop_columns(column.name)  # so that little is held twice
+    return pd.DataFrame(found, copy=False)
 
 
 def _series(values: pa.ChunkedArray, dtype: str) -> pd.Series:

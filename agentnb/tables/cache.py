@@ -25,7 +25,7 @@ import msgspec
 from agentnb.errors import StoreError
 from agentnb.interchange.files import SourceFile
 from agentnb.interchange.trace_file import Problem
-from agentnb.store.folder_cache import HOME, Stamp, made_by, made_of, make_home, stamp_of
+from agentnb.store.folder_cache import HOME, KEPT, Stamp, made_by, made_of, make_home, remove_torn, stamp_of
 from agentnb.store.writing import write_whole
 from agentnb.tables import arrow
 from agentnb.tables.cache_parts import Index, Part, PartWriter
@@ -39,8 +39,6 @@ except ImportError:  # Windows
 INDEX = "index.json"
 LAYOUT = 5
 """Changes when the files of a cache, or values in them, change their meaning."""
-KEPT = 3600
-"""Seconds for which parts are kept that are no longer used."""
 _PART = re.compile(r"[0-9a-f]{32}\.parquet")
 
 
@@ -58,7 +56,7 @@ class TableCache:
     def __init__(self, home: Path, kind: str, table: Table[Any], files: Sequence[SourceFile]) -> None:
         """``kind``: tells apart ways of reading the same folder; ``files``: those it has, in the order of their rows."""
         inside = f"{home}{os.sep}"
-        self.files = {str(file.path).removeprefix(inside): file for file in files}
+        self.files = {file.name.removeprefix(inside): file for file in files}
         self._home = home
         self._table = table
         # Traces of other products are known by the names that their files were given: each spelling has a cache of its own.
@@ -83,6 +81,8 @@ class TableCache:
             except OSError:  # a folder or a disk that cannot be written
                 index = self._index()
         whole = [part for part in index.parts if _is_whole(part, stamps)]
+        if sum(len(part.entries) for part in whole) == len(self.files):
+            return Cached(self._folder, whole, [])
         held = {entry.name for part in whole for entry in part.entries}
         return Cached(self._folder, whole, [name for name in self.files if name not in held])
 
@@ -92,7 +92,7 @@ class TableCache:
             (self._folder / INDEX).unlink()
 
     def _stamps(self) -> dict[str, Stamp]:
-        found = ((name, stamp_of(file.path)) for name, file in self.files.items())
+        found = ((name, stamp_of(file.name)) for name, file in self.files.items())
         return {name: stamp for name, stamp in found if stamp is not None}
 
     # The index
@@ -167,6 +167,7 @@ class TableCache:
 
     def _clear(self, used: set[str], retired: set[str]) -> None:
         """Remove parts that nobody can be reading any more; those that were just retired count from now."""
+        remove_torn(self._folder)
         with suppress(OSError):
             for path in self._folder.glob("*.parquet"):
                 if path.name in retired:
@@ -181,8 +182,8 @@ def _is_whole(part: Part, stamps: Mapping[str, Stamp]) -> bool:
 
 
 def _holds_all(index: Index, stamps: Mapping[str, Stamp]) -> bool:
-    entries = {entry.name: entry.stamp for part in index.parts for entry in part.entries}
-    return entries == dict(stamps)
+    count = sum(len(part.entries) for part in index.parts)
+    return count == len(stamps) and all(_is_whole(part, stamps) for part in index.parts)
 
 
 def _made_by(table: Table[Any]) -> str:

@@ -24,13 +24,13 @@ BATCH_ROWS, BATCH_READ = 20_000, 16_000_000
 """Rows, or bytes of logs, after which rows are written: as much as is in memory at a time."""
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A file whose rows are in a part."""
 
     name: str
     stamp: Stamp
     rows: int
-    problems: list[Problem] = []
+    problems: tuple[Problem, ...] = ()
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
@@ -94,7 +94,7 @@ class PartWriter:
         self._unwritten += stamp.size
         if self._unwritten >= BATCH_READ:
             self._flush()
-        self._enter([Entry(name, stamp, count, problems)])
+        self._enter([Entry(name, stamp, count, tuple(problems))])
 
     def _enter(self, entries: Iterable[Entry]) -> None:
         for entry in entries:

@@ -56,13 +56,13 @@ def cache_of(source: RunSource, table: Table[Any], *, always: bool) -> TableCach
     if not isinstance(source, Store | str | Path) or (folder := folder_of(source)) is None:
         return None
     files = [*files_of(source)]
-    if not always and len(files) < MANY_FILES and not _are_large(file.path for file in files):
+    if not always and len(files) < MANY_FILES and not _are_large(file.name for file in files):
         return None
     return TableCache(folder, "store" if isinstance(source, Store) else "folder", table, files)
 
 
-def _are_large(paths: Iterable[Path]) -> bool:
-    stamps = map(stamp_of, paths)
+def _are_large(names: Iterable[str]) -> bool:
+    stamps = map(stamp_of, names)
     return sum(stamp.size for stamp in stamps if stamp is not None) >= MANY_BYTES
 
 

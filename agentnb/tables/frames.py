@@ -33,14 +33,25 @@ class Values(Generic[R]):
 
     def __init__(self, columns: Sequence[Column[R]]) -> None:
         self._columns = columns
-        self._values: list[list[Any]] = [[] for _ in columns]
+        self._clear()
+
+    def _clear(self) -> None:
+        self._values: list[list[Any]] = [[] for _ in self._columns]
+        self._adders = [
+            (values.append, values.extend, column.value) for values, column in zip(self._values, self._columns, strict=True)
+        ]
         self.rows = 0
 
     def add(self, rows: Iterable[R]) -> int:
         """Add rows and return how many they are."""
         rows = [*rows]
-        for values, column in zip(self._values, self._columns, strict=True):
-            values.extend(map(column.value, rows))
+        if len(rows) == 1:  # as in the table of runs: takes half the time
+            row = rows[0]
+            for append, _, value in self._adders:
+                append(value(row))
+        else:
+            for _, extend, value in self._adders:
+                extend(map(value, rows))
         self.rows += len(rows)
         return len(rows)
 
@@ -52,7 +63,7 @@ class Values(Generic[R]):
             column.name: _texts(values) if column.dtype == "str" else column_of(values, column.dtype)
             for values, column in zip(self._values, self._columns, strict=True)
         }
-        self._values, self.rows = [[] for _ in self._columns], 0
+        self._clear()
         return pd.DataFrame(found)
 
 

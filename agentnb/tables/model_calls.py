@@ -11,7 +11,7 @@ from agentnb.core.log.events import ScopeSet
 from agentnb.core.plans.plan_steps import EXECUTOR
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import BROKEN_OFF, Retry, WorkflowRound
-from agentnb.core.run.timeline import CHAT, CLARIFY_BLANK, COMPACTION, ModelCall, first_seq, timeline
+from agentnb.core.run.timeline import CHAT, CLARIFY_BLANK, COMPACTION, JUDGE, ModelCall, first_seq, timeline
 from agentnb.core.usage import Usage
 
 NESTED = "nested"
@@ -96,6 +96,7 @@ class Call(NamedTuple):
 def model_calls(run: RunFacts) -> Iterator[Call]:
     """Yield all model calls of a run."""
     about = executor_of(run)
+    operation = EXECUTOR if about else JUDGE if JUDGE in _extensions(run) else CHAT
     contexts, modes = _contexts(run), [(event.seq, event.execution_mode) for event in run.model_calls if event.execution_mode]
     for part in timeline(run, ModelCall):
         if isinstance(part, ModelCall):
@@ -103,7 +104,7 @@ def model_calls(run: RunFacts) -> Iterator[Call]:
             side = part.side_call
             call = _call(run, part)
             yield call._replace(
-                operation=EXECUTOR if about and call.operation == CHAT else call.operation,
+                operation=operation if call.operation == CHAT else call.operation,
                 context=_latest(contexts, seq) or about.get("context", ""),
                 profile=(side.profile if side else "") or run.profile or about.get("profile", ""),
                 execution_mode=(side.execution_mode if side else _latest(modes, seq)) or about.get("execution_mode", ""),
@@ -114,8 +115,12 @@ def model_calls(run: RunFacts) -> Iterator[Call]:
 
 def executor_of(run: RunFacts) -> Mapping[str, str]:
     """Return what a run of a chat's plan, or of a step of it, says of the call for which it was made; empty for others."""
-    logged = run.settings.get("extensions", ())
-    return next((one.get("settings", {}) for one in logged if one.get("name") == EXECUTOR), {})
+    return _extensions(run).get(EXECUTOR, {})
+
+
+def _extensions(run: RunFacts) -> dict[str, Mapping[str, str]]:
+    """Return the settings of the extensions that a run had, by name; the first of a name counts."""
+    return {one.get("name", ""): one.get("settings", {}) for one in reversed(run.settings.get("extensions", ()))}
 
 
 def _contexts(run: RunFacts) -> list[tuple[int, str]]:

@@ -34,16 +34,24 @@ def _has_end(run: Run) -> bool:
 
 
 def _compactions(one: WorkflowRound) -> int:
-    return sum(each.compacted is not None for each in one.compactions)
+    return sum([each.compacted is not None for each in one.compactions]) if one.compactions else 0
 
 
 def _violations(run: Run) -> int | None:
-    violations = sum(len(one.todo_violations) for one in run.rounds)
+    violations = sum([len(one.todo_violations) for one in run.rounds])
     return violations if run.todos else counted(run, violations)
 
 
+def _guidance(run: Run, field: str) -> str | None:
+    """Return the name or the version of the run's guidance set; None if one was drawn for each of its rounds."""
+    if run.drawn is None:
+        value: str | None = run.settings.get("guidance", {}).get(field)
+        return value
+    return None if run.drawn.round else getattr(run.drawn, field)
+
+
 def _followed(run: Run) -> int | None:
-    followed = sum(verdict.followed is True for one in run.rounds for verdict in one.followed)
+    followed = sum([verdict.followed is True for one in run.rounds for verdict in one.followed])
     return followed if any(one.guidance for one in run.rounds) else counted(run, 0)
 
 
@@ -71,23 +79,23 @@ COLUMNS: list[Column[Run]] = columns_of(
     "runs",
     {
         "policy": lambda run: run.settings.get("policy", {}).get("name"),
-        "guidance": lambda run: run.settings.get("guidance", {}).get("set"),
-        "guidance_version": lambda run: run.settings.get("guidance", {}).get("version"),
-        "guidance_propensity": lambda run: run.drawn.propensity if run.drawn else None,
+        "guidance": lambda run: _guidance(run, "set"),
+        "guidance_version": lambda run: _guidance(run, "version"),
+        "guidance_propensity": lambda run: run.drawn.propensity if run.drawn and not run.drawn.round else None,
         "limit": lambda run: run.limit.limit if run.limit else None,
         "limit_value": lambda run: run.limit.value if run.limit else None,
         "recovered": lambda run: counted(run, run.times_recovered),
         "rounds": lambda run: len(run.rounds),
-        "compactions": lambda run: counted(run, sum(_compactions(one) for one in run.rounds)),
-        "retries": lambda run: counted(run, sum(one.failed_attempts for one in run.rounds)),
+        "compactions": lambda run: counted(run, sum([_compactions(one) for one in run.rounds])),
+        "retries": lambda run: counted(run, sum([one.failed_attempts for one in run.rounds])),
         "tool_calls": lambda run: sum(1 for _ in outer_calls(run)),
-        "tool_errors": lambda run: sum(success_of(record) is False for record in outer_calls(run)),
-        "calls_blocked": lambda run: counted(run, sum(bool(record.rule) for record in outer_calls(run))),
+        "tool_errors": lambda run: sum([success_of(record) is False for record in outer_calls(run)]),
+        "calls_blocked": lambda run: counted(run, sum([bool(record.rule) for record in outer_calls(run)])),
         "todos": lambda run: counted(run, len(run.todos)),
         "todos_completed": lambda run: len(run.todos) - len(open_todos(run.todos)) if run.todos else counted(run, 0),
         "all_completed": lambda run: not has_open(run.todos) if run.todos else None,
         "breaches": _violations,
-        "guidance_given": lambda run: counted(run, sum(len(one.guidance) for one in run.rounds)),
+        "guidance_given": lambda run: counted(run, sum([len(one.guidance) for one in run.rounds])),
         "guidance_followed": _followed,
         "spent": lambda run: run.spent or counted(run, 0),
         "stated_input_tokens": lambda run: _stated(run).input,

@@ -227,11 +227,11 @@ class Workflow:
         return checked(what.run_sync(prompt, options))
 
     def _prepared(
-        self, prompt: str, options: RunOptions | None, keywords: Mapping[str, Any], door: str
+        self, prompt: str, options: RunOptions | None, keywords: Any, door: str
     ) -> tuple[Orchestration, str, RunOptions]:
-        settings = {name: value for name, value in keywords.items() if name in WorkflowSettings.__annotations__}
-        named = {name: value for name, value in keywords.items() if name not in settings}
-        options = options_of(options, named, RunKeywords, door)
+        # Taken out of the keywords: inputs are copied, and what was given need not stay in memory while the copy is worked on.
+        settings = {name: keywords.pop(name) for name in WorkflowSettings.__annotations__ if name in keywords}
+        options = options_of(options, keywords, RunKeywords, door)
         return self.orchestration(**settings), self.prompt_of(prompt, settings.get("inputs")), options
 
     def orchestration(

@@ -22,8 +22,14 @@ ALLOWED = {
     "agent/start.py": ["AgentRun.prepare: make_model"],  # of the agent's
     "experiments/form/names.py": ["Names.model: FileModelName"],
     "chat/plans/plan_execution.py": ["model_of: make_model"],  # of plans and reviewer, as the person names them in Plans(...)
-    "experiments/planning/problems.py": ["_price_problems: make_model"],  # of the experiment's
+    "experiments/judging/judge.py": ["Judge._agent: Agent"],  # as the person names it in Judge(...)
+    "experiments/planning/problems.py": [
+        "_price_problems: make_model",  # of the experiment's
+        "judge_problems: Agent",  # of the person's judge
+        "judge_problems: make_model",
+    ],
     "experiments/planning/variants.py": ["_variant: Agent"],  # of what was written in Python, or marked by who read a file
+    "experiments/search/proposals.py": ["proposer_agent: Agent"],  # as the person names it
     "models/registry.py": ["check_key: endpoint_of", "make_model: endpoint_of", "seed_in: FileModelName"],  # as it was
     "notebook/agent_options.py": ["_foreign_agent: Agent", "make_agent: Agent"],  # of what was typed, or of `choose_model`
     "notebook/commands/models.py": ["provider_models: endpoint_of"],  # of what was typed

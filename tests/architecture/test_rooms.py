@@ -126,6 +126,8 @@ def test_prompts_are_markdown_files() -> None:
         "compaction",
         "final_answer",
         "foreign_text",
+        "judge",
+        "judge_pair",
         "output",
         "output_refused",
     }

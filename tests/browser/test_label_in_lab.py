@@ -42,6 +42,34 @@ def test_keys_judge_one_run_after_the_other_and_do_nothing_to_the_notebook(lab: 
     wait_until(lambda: bench.count() == 1 and lab.errors() == [] and lab.complaints() == [])
 
 
+SAMPLE = """
+import agentnb
+from run_builder import RunBuilder
+cells = [(arm, number) for arm in ("secret_old", "secret_new") for number in range(6)]
+runs = [RunBuilder(f"Task {{n}}", run_id=f"{{arm}}-{{n}}", tags=(f"variant:{{arm}}",)).round("Done.").run for arm, n in cells]
+bench = agentnb.label(runs, {!r}, sample=2, who="ada")
+bench
+"""
+
+
+def test_sample_of_an_experiment_names_no_variant_on_the_page(lab: Any, tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    support = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1] / 'support')!r})"
+    lab.open(lab.write("sample.ipynb", [support, SAMPLE.format(str(path))]))
+    lab.run_all()
+    bench = lab.page.get_by_role("region", name="Judge runs")
+    told = bench.get_by_role("status")
+    for count in range(4):
+        told.filter(has_text=f"{count} judged").wait_for()
+        shown = f"{bench.inner_html()}"
+        assert "secret" not in shown and "Task" in shown
+        bench.get_by_role("button", name="1 healthy").click()
+    told.filter(has_text="All 4 runs are judged").wait_for()
+    judged = read_labels(path)
+    assert sorted(one.run_id[:10] for one in judged) == ["secret_new"] * 2 + ["secret_old"] * 2
+    assert {one.who for one in judged} == {"ada"}
+
+
 @pytest.mark.nightly("by day test_panel_in_lab ends the kernel of a panel")
 def test_when_its_kernel_has_gone_the_notebook_keeps_where_the_labels_are(lab: Any, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"

@@ -122,6 +122,16 @@ def test_missing_runs_end_with_code_2_and_the_command_that_makes_them(cli: Call,
     assert done.err == snapshot
 
 
+def test_planned_look_ends_with_the_command_to_the_next(cli: Call, snapshot: Snapshot) -> None:
+    written("my_tools.py", TOOLS.replace("range(6)", "range(20)"))
+    written("exp.yaml", YAML + "looks: [0.5, 1.0]\n")
+    first = cli("experiment", "exp.yaml", "--tools", "my_tools.py")
+    assert first.code == 0 and "look 1 of 2, after 10 of 20 tasks" in first.out
+    assert first.err == snapshot
+    last = cli("experiment", "exp.yaml", "--tools", "my_tools.py")
+    assert last.code == 0 and "look 2 of 2, after 20 of 20 tasks" in last.out and "40 runs" in last.out
+
+
 @pytest.mark.slow("two processes begin, and one is interrupted")
 def test_interrupt_stops_it_and_the_same_command_goes_on(snapshot: Snapshot) -> None:
     Path("hold").touch()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from property_settings import examples
 from run_builder import Story
 from some_events import of_kind
@@ -17,6 +18,7 @@ from some_events import of_kind
 from agentnb.core.log import events as e
 from agentnb.core.log.wire import decode, decode_lines, decode_log, encode
 from agentnb.core.messages import Image, Text, ToolCall
+from agentnb.core.request import ToolSpec
 from agentnb.errors import TraceError
 
 CALL = ToolCall("look", {"where": "über 😀"}, "1")
@@ -189,6 +191,20 @@ def _read(read: Callable[[], list[e.AnyEvent]]) -> list[e.AnyEvent] | str:
         return read()
     except TraceError as error:
         return str(error)
+
+
+def test_logs_of_an_agent_share_what_it_began_with() -> None:
+    tools = (ToolSpec("look", "Looks.", {"type": "object"}),)
+    start = replace(a_run()[0], system="Be short.", tools=tools, guidance={"text": "Go on."})
+    log = encode(start) + b"".join(WHOLE[1:])
+    (first, *_), (second, *_) = decode_log(log, "a"), decode_log(log.replace(b'"r-1"', b'"r-2"'), "b")
+    assert first == start and replace(second, run_id="r-1") == start
+    assert first.tools is second.tools and first.system is second.system
+    assert first.guidance is not second.guidance  # a plain dict, which somebody may change
+    assert decode_log(log.replace(b"Be short.", b"Be brief."), "c")[0] == replace(start, system="Be brief.")
+    for sound, damaged in ((b'"look"', b"7"), (b'"Be short."', b"[]"), (b'"Go on."', b"null"), (b"Be", b"\xff\xfe")):
+        with pytest.raises(TraceError, match="line 1: Not an event of agentnb"):
+            decode_log(log.replace(sound, damaged, 1), "c")
 
 
 def test_an_event_cut_short_in_the_middle_of_a_log_is_an_error(subtests: pytest.Subtests) -> None:

@@ -9,7 +9,7 @@ import pytest
 from asserted_sentences import Snapshot
 from run_builder import RunBuilder, called, guidance_of, todo
 
-from agentnb import Run, label, labels, load_trace
+from agentnb import Run, agreement, label, labels, load_trace
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.display.card.html import run_html
@@ -149,3 +149,47 @@ def test_reminders_are_judged_one_by_one_each_with_the_reply_to_it() -> None:
     assert label([told(0), told(1)], "labels.csv", followed=True).told == "Reminder 3 of 4, 2 judged"
     with pytest.raises(SettingsError, match="nothing to judge"):
         label(runs(1), "labels.csv", followed=True)
+
+
+def of_variants(count: int) -> list[Run]:
+    return [
+        RunBuilder(f"Task {number}", run_id=f"{arm}-{number}", tags=(f"variant:{arm}",)).round(f"Done {number}.").run
+        for arm in ("secret_old", "secret_new")
+        for number in range(count)
+    ]
+
+
+def test_sample_is_drawn_by_variant_and_shown_in_an_order_that_tells_nothing() -> None:
+    runs = of_variants(40)
+    drawn = {seed: [one.run.id for one in label(runs, sample=10, seed=seed).subjects] for seed in range(40)}
+    for order in drawn.values():
+        assert sorted(one[:10] for one in order) == ["secret_new"] * 10 + ["secret_old"] * 10
+    first = [sum(order[place].startswith("secret_old") for order in drawn.values()) for place in range(20)]
+    assert all(6 <= count <= 34 for count in first), "each place has either variant: of 40 at 1/2, within 99.9 per cent"
+    times = [sum(run.id in order for order in drawn.values()) for run in runs]
+    assert min(times) >= 1 and max(times) <= 22, "each run is drawn as often: of 40 at 1/4, within 99.9 per cent"
+    assert [one.run.id for one in label(reversed(runs), sample=10, who="bob").subjects] == drawn[0], "the same for each person"
+    assert len(label(runs, sample=100).subjects) == len(label(runs).subjects) == 80
+
+
+def test_what_is_judged_names_no_variant() -> None:
+    bench = label(of_variants(3), sample=2)
+    bench._widget = _widget_class()(words=[*bench.labels])
+    bench.go(0)
+    for _ in range(4):
+        told = f"{bench._widget.html}{bench._widget.told}{bench.told}{bench!r}"
+        assert "secret" not in told and "Task" in told
+        bench.judge(1)
+    bench.close()
+    with pytest.raises(SettingsError, match="not a number of runs"):
+        label(of_variants(1), sample=0)
+
+
+def test_several_people_judge_the_same_sample_and_their_agreement_is_told() -> None:
+    for who, wrong in (("ada", ()), ("bob", (3,))):
+        bench = label(of_variants(10), "labels.csv", sample=5, who=who)
+        for place in range(10):
+            bench.judge(1 + ((place % 2 == 0) != (place in wrong)))
+    found = agreement("labels.csv")
+    assert (found.subjects, found.people) == (10, 2) and 0.5 < found.alpha < 1
+    assert agreement(labels("labels.csv")) == found

@@ -7,9 +7,8 @@ from shutil import copy
 
 import pytest
 from recorded_runs import LOOK, foreign
-from scripted_runs import do, play, work
 
-from agentnb import GuidanceSet, Matrix, Run, ToolCall, examples, lift, load_trace, survey
+from agentnb import Matrix, Run, ToolCall, examples, load_trace, survey
 from agentnb.core.log.events import Origin
 from agentnb.detect.intervals import wilson
 from agentnb.errors import ExpressionError, SettingsError
@@ -115,27 +114,3 @@ def test_a_folder_is_read_run_by_run(tmp_path: Path) -> None:
 def test_without_runs_there_is_nothing_to_survey() -> None:
     with pytest.raises(SettingsError, match="no run to survey"):
         survey([load_trace("healthy")], failed={})
-
-
-def after_work(number: int, words: str | GuidanceSet, *said: str) -> Run:
-    """One call, then these answers, under this guidance set: workflow mode asks for more after each."""
-    replies = [do(number), *said, "All is done.\n[WORKFLOW_COMPLETE]"]
-    return play(*replies, tools=[work], guidance=words, policy=Matrix(workflow_mode=True), todos=False)
-
-
-def test_the_lift_of_guidance_is_held_against_what_would_have_come_without_it() -> None:
-    guided = [after_work(1, "matrix"), after_work(2, "matrix", "I may do more of it, perhaps.")]
-    bare = [after_work(1, "off", "Nothing more."), after_work(2, "off", "A.", "So."), after_work(3, "off", "B.", "C.", "D.")]
-    other = after_work(1, GuidanceSet("other", {"workflow": "Go on."}), "E.", "F.")  # its rounds do not lack such guidance
-    (row,) = lift([*guided, *bare, other]).query("kind == 'workflow' and set == 'matrix'").to_dict("records")
-    assert (row["set"], row["runs"], row["judged"], row["runs_without"], row["judged_without"]) == ("matrix", 1, 1, 3, 6)
-    assert row["followed"] == 1.0 and row["anyway"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
-    assert row["lift"] == pytest.approx(row["followed"] - row["anyway"]) and row["lift_low"] < row["lift"] < row["lift_high"]
-    assert not row["note"]
-
-
-def test_without_a_run_that_lacks_it_the_lift_of_guidance_is_not_known() -> None:
-    table = lift([after_work(1, "matrix", "I may do more of it, perhaps."), after_work(1, "matrix")])
-    assert len(table) and table["lift"].isna().all() and set(table["runs_without"]) == {0}
-    assert set(table["note"]) == {"no run without it: what would have come anyway is not known"}
-    assert [*lift([]).columns] == [*table.columns]

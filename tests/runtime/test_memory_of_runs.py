@@ -13,7 +13,7 @@ import pytest
 from scripted_runs import agent_of
 from waiting import wait_until
 
-from agentnb import Agent, Store, ToolCall, Workflow
+from agentnb import Agent, Plan, Store, ToolCall, Workflow
 from agentnb.models import ScriptedModel
 from agentnb.runtime.event_log import EventLog
 from agentnb.tools.tool import ToolContext
@@ -66,6 +66,20 @@ def test_a_run_that_has_ended_and_that_nobody_holds_is_not_in_memory(subtests: p
             before = logs()
             assert asyncio.run(run(Store(tmp_path / name))).status in ("completed", "limited")
             assert logs() == before
+
+
+@pytest.mark.usefixtures("no_collection")
+def test_plan_that_has_run_leaves_no_data_in_memory() -> None:
+    step = {"type": "tool", "name": "add", "args": {"a": 1, "b": 2}, "reason": "in no other test"}
+    run = asyncio.run(Plan.read({"steps": [step]}).run(tools=[add]))
+    assert (run.variables["results"][0]["result"], held(step["reason"])) == (3, 2)  # here, and in the log
+    del run
+    assert held(step["reason"]) == 1
+
+
+def held(reason: Any) -> int:
+    """Return how many steps with this reason are in memory."""
+    return sum(isinstance(one, dict) and one.get("reason") == reason for one in gc.get_objects())
 
 
 @pytest.mark.usefixtures("no_collection")

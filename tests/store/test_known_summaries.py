@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -96,6 +98,7 @@ def test_whatever_is_wrong_with_the_file_the_logs_are_read(tmp_path: Path, reads
     expected = store.summaries()
     file = tmp_path / HOME / "summaries.json"
     whole = file.read_bytes()
+    lines = whole.splitlines(keepends=True)
     layout = f'"made_by":"{known_summaries.LAYOUT} '.encode()
     assert layout in whole
     damages = {
@@ -106,6 +109,10 @@ def test_whatever_is_wrong_with_the_file_the_logs_are_read(tmp_path: Path, reads
         "nested too deep": b"[" * 5000,
         "another version": whole.replace(layout, b'"made_by":"0 '),
         "another folder": whole.replace(b'"made_of":"', b'"made_of":"/elsewhere'),
+        "a changed byte": whole.replace(b"number", b"Number", 1),
+        "without its last line": b"".join(lines[:-1]),
+        "without a line": b"".join([*lines[:3], *lines[4:]]),
+        "of an earlier layout": b'{"made_by":"3 0","made_of":"x","summaries":{}}',
         "lies of another version": whole.replace(layout, b'"made_by":"0 ').replace(b"number", b"NUMBER"),
     }
     for name, data in damages.items():
@@ -115,6 +122,49 @@ def test_whatever_is_wrong_with_the_file_the_logs_are_read(tmp_path: Path, reads
             assert store.summaries() == expected
             assert len(reads) == 4
             assert file.read_bytes() != data
+
+
+DYING = """
+import os, sys
+from pathlib import Path
+from agentnb import Store
+from agentnb.store import known_summaries
+known_summaries.MANY = 3
+if sys.argv[2] == "dies":  # with the new file whole, and the old one in its place
+    Path.replace = lambda *_: os._exit(7)
+print(len(Store(sys.argv[1]).summaries()))
+"""
+
+
+def process_that(does: str, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", DYING, str(folder), does], stdout=subprocess.PIPE, text=True)
+
+
+def test_a_death_while_writing_leaves_what_was_kept(tmp_path: Path, reads: list[str]) -> None:
+    store = Store(tmp_path)
+    old = {ended_log_of(store, f"number {number}") for number in range(4)}
+    store.summaries()
+    new = {ended_log_of(store, f"number {number}") for number in range(4)}
+    process = process_that("dies", tmp_path)
+    process.communicate()
+    assert process.returncode == 7
+    (torn,) = (tmp_path / HOME).glob(".summaries.json.*")
+    reads.clear()
+    assert {one.id for one in store.summaries()} == old | new and {*reads} == new and torn.exists()
+    os.utime(torn, (0, 0))
+    ended_log_of(store, "more"), ended_log_of(store, "and more"), ended_log_of(store, "and more")
+    store.summaries()
+    assert not torn.exists()
+
+
+def test_two_processes_at_once_keep_all_summaries(tmp_path: Path, reads: list[str]) -> None:
+    store = Store(tmp_path)
+    for number in range(6):
+        ended_log_of(store, f"number {number}")
+    both = process_that("lists", tmp_path), process_that("lists", tmp_path)
+    assert [process.communicate()[0] for process in both] == ["6\n", "6\n"]
+    assert store.summaries() == plain(store)
+    assert len(reads) == 6  # those of `plain`
 
 
 def test_a_few_summaries_are_not_kept_and_a_folder_that_cannot_be_written_is_read(tmp_path: Path, reads: list[str]) -> None:

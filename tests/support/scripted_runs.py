@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from run_builder import Fact, opening, run_of
@@ -196,7 +197,7 @@ async def loop_alone(
     dispatch = Dispatch(log, calls, elicitation)
     bundle = PolicyBundle(policies, tuple(guides), tuple(gates))
     loop = Loop(model, lifecycle, RequestBuilder("", toolbox.specs, {}), dispatch, bundle)
-    return await lifecycle.run(loop, opening())
+    return await lifecycle.run(SimpleNamespace(orchestrator=lambda lifecycle, first: loop), opening())
 
 
 def last_results(request: Request) -> list[ToolResult]:

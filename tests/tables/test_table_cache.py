@@ -28,6 +28,7 @@ from agentnb.core.log.well_formed import check_events
 from agentnb.core.messages import Message, Text, ToolResult
 from agentnb.core.run.fold import folded
 from agentnb.errors import NotAvailable
+from agentnb.interchange import files
 from agentnb.models import ScriptedModel
 from agentnb.store.folder_cache import HOME
 from agentnb.store.run_file import lock
@@ -147,6 +148,42 @@ def test_only_what_is_new_or_changed_is_read_again(tmp_path: Path, monkeypatch: 
     check(tmp_path, "messages")
     assert before.keys() < written(tmp_path).keys()
     assert sum(written(tmp_path).get(path) == at for path, at in before.items()) >= len(before) - 1  # a small one is merged
+
+
+def test_only_new_logs_are_opened_and_none_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    load = files.load_if_log
+    monkeypatch.setattr(files, "load_if_log", lambda path, fold: [opened.append(Path(path).stem), load(path, fold)][1])
+    for source in (tmp_path / "folder", Store(tmp_path / "store")):
+        folder = source.folder if isinstance(source, Store) else source
+        folder.mkdir()
+        for new in (["r-1", "r-2", "r-3"], [], ["r-4", "r-5"], []):
+            for name in new:
+                log_of(folder, name)
+            opened.clear()
+            tables.runs(source, cache=True)
+            assert opened == new, source
+
+
+DYING = """
+import os, sys
+from pathlib import Path
+from agentnb import tables
+Path.replace = lambda *_: os._exit(7)  # with the new index whole, and the old one in its place
+tables.runs(sys.argv[1], cache=True)
+"""
+
+
+@pytest.mark.slow("a process that loads pandas")
+def test_a_death_while_writing_leaves_the_former_cache(tmp_path: Path) -> None:
+    log_of(tmp_path, "r-1")
+    check(tmp_path, "runs")
+    before = index_of(tmp_path, "runs_with_replies").read_bytes()
+    log_of(tmp_path, "r-2")
+    died = subprocess.run([sys.executable, "-c", DYING, str(tmp_path)], check=False)
+    assert died.returncode == 7
+    assert index_of(tmp_path, "runs_with_replies").read_bytes() == before
+    check(tmp_path, "runs")
 
 
 def test_a_change_of_a_log_is_seen(tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:

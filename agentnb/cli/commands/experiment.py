@@ -67,6 +67,8 @@ def _outcome(given: Namespace) -> Outcome:
         at_budget = f" at the budget of ${found.budget:g}; raise it" if live.progress.state == "budget" else ""
         told = f"{results.missing:,} runs are missing{at_budget}. To make them:"
         return Outcome(f"{results_text(results)}\n", MISSING, last=told, command=_again(given))
+    if results.look is not None and not results.look.is_last:
+        return Outcome("\n".join(_told(results)), DONE, last="To the next look:", command=_again(given))
     return Outcome("\n".join(_told(results)), DONE)
 
 

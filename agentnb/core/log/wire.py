@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Annotated, Any, cast
+from operator import attrgetter
+from typing import Annotated, Any, Generic, TypeVar, Union, cast
 
 import msgspec
 
@@ -19,10 +20,69 @@ from agentnb.core.log.events import KINDS, SCHEMA, AnyEvent, RunRecovered, RunSt
 from agentnb.core.log.older_logs import brought_up
 from agentnb.core.log.work_events import OtherEvent
 from agentnb.core.redaction import FileRedactor
+from agentnb.core.request import ToolSpec
 from agentnb.errors import TraceError
 
+T = TypeVar("T")
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(cast("type[AnyEvent]", AnyEvent))
+
+
+class _Start(RunStarted, frozen=True, kw_only=True, tag="run_started"):
+    """A `RunStarted` with its largest parts as JSON: the runs of an agent share them."""
+
+    system: msgspec.Raw = msgspec.Raw()  # type: ignore[assignment]
+    tools: msgspec.Raw = msgspec.Raw()  # type: ignore[assignment]
+    guidance: msgspec.Raw = msgspec.Raw()  # type: ignore[assignment]
+
+
+_log_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(
+    cast("type[AnyEvent]", Union[tuple([_Start if kind is RunStarted else kind for kind in KINDS])])  # noqa: UP007
+)
+_start_fields = attrgetter(*_Start.__struct_fields__)
+
+
+MAX_SHARED, MAX_SHARED_BYTES = 32, 200_000
+"""Values of each kind that are kept for the next logs, and bytes of JSON of one, at most."""
+
+
+class _SharedValues(Generic[T]):
+    """Values that many logs hold, by their JSON: each is decoded once. They are not changed, as events are not."""
+
+    def __init__(self, kind: type[T], missing: T) -> None:
+        """``missing``: the value where there is no JSON."""
+        self._decode = msgspec.json.Decoder(kind).decode
+        self._missing = missing
+        self._known: dict[int, tuple[bytes, T]] = {}
+        """The last value whose JSON has this length: to compare takes less time than to hash."""
+
+    def decode(self, raw: msgspec.Raw) -> T:
+        """Return the value of this JSON. Raises what decoding it raises."""
+        data = bytes(raw)
+        known = self._known.get(len(data))
+        if known is not None and known[0] == data:
+            return known[1]
+        if not data:
+            return self._missing
+        value = self._decode(data)
+        if len(data) <= MAX_SHARED_BYTES:
+            if len(self._known) >= MAX_SHARED:
+                self._known.clear()
+            self._known[len(data)] = (data, value)
+        return value
+
+
+_systems = _SharedValues[str](str, "")
+_tools = _SharedValues[tuple[ToolSpec, ...]](tuple[ToolSpec, ...], ())
+_guidance = _SharedValues[dict[str, str]](dict[str, str], {})
+
+
+def _with_shared(start: _Start) -> RunStarted:
+    """Return the event with its parts decoded. Raises what decoding them raises."""
+    fields = dict(zip(_Start.__struct_fields__, _start_fields(start), strict=True))
+    fields["system"], fields["tools"] = _systems.decode(fields["system"]), _tools.decode(fields["tools"])
+    fields["guidance"] = {**_guidance.decode(fields["guidance"])}
+    return RunStarted(**fields)
 
 
 MARK = "_mark"
@@ -126,7 +186,9 @@ def _of_unknown_kind(line: bytes) -> OtherEvent | None:
 def decode_log(data: bytes, source: str) -> list[AnyEvent]:
     """Return what `decode_lines` returns for the lines of a whole log; several times as fast for one that one version wrote."""
     try:
-        events = _decoder.decode_lines(data)
+        events = _log_decoder.decode_lines(data)
+        if events and type(events[0]) is _Start:
+            events[0] = _with_shared(events[0])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return decode_lines(io.BytesIO(data), source)
     lines = len([*map(len, io.BytesIO(data))])  # twice as fast as counting line ends; blank lines hold no event

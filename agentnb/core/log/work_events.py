@@ -225,6 +225,8 @@ class GuidanceDrawn(Event, Noted, frozen=True, kw_only=True, tag="guidance_drawn
     """The probability of each set that could have been drawn."""
     texts: dict[str, str] | None = None
     """The texts of the set by part; None in logs of earlier versions, in which the set of the start stays in force."""
+    round: Count | None = None
+    """Index of the round for whose guidance it was drawn; None in logs of earlier versions."""
 
 
 class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given", gc=False):

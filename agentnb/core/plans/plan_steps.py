@@ -67,9 +67,6 @@ class PlanQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return {"message": self.message.strip() or INPUT_REQUIRED, "requestedSchema": self.schema}
 
 
-_NOTHING = (None,) * 4
-
-
 class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True, rename=_AS_WRITTEN):
     """A step of a plan, as it is written in either form."""
 
@@ -129,8 +126,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
     def data(self) -> dict[str, Any]:
         """The step in the form of a planner, as plain data."""
         usual = {"type": self.type, "name": self.name, "args": self.args, "reason": self.reason, "retries": self.retries}
-        given = (self.id, self.content, self.elicitation, self.problem)
-        if given == _NOTHING:  # nearly all: half the time
+        if self.id is None and self.content is None and self.elicitation is None and self.problem is None:  # nearly all
             return usual
         asked = None if self.elicitation is None else self.elicitation.data
         more = {"id": self.id, "content": self.content, "elicitation": asked, "problem": self.problem}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from agentnb.core.log.event import Status
 
@@ -30,19 +31,18 @@ class PlanPosition(NamedTuple):
     """All its steps, those that are dropped or not run included."""
 
 
-@dataclasses.dataclass(slots=True)
-class AgentStateMachine:
+class AgentStateMachine(msgspec.Struct, gc=False):
     """The state of the agent, switched by the events of its run. Only the fold calls it.
 
     An open question or a pause wins over the rest, and a plan over the tools that its steps call. When the person has
     answered and nothing runs, the state stays until the next event shows what the agent does.
     """
 
-    executions: dict[str, tuple[str, int]] = dataclasses.field(default_factory=dict)
+    executions: dict[str, tuple[str, int]] = {}
     """The plans that run, by the path of the task or the id of the call that runs each: the path of the step that began last,
     and how many steps there are.
     """
-    _calls: set[tuple[str, str]] = dataclasses.field(default_factory=set)
+    _calls: set[tuple[str, str]] = set()
     """Open tool calls, by step and id."""
     _held: AgentState | Literal["works"] | None = None
     """The state that stays until the next event, whatever runs; ``works`` if what runs decides."""
@@ -91,11 +91,10 @@ class AgentStateMachine:
         self._calls.discard((step, call_id))
         self.executions.pop(call_id, None)
 
-    def begin_step(self, path: str) -> None:
+    def begin_step(self, path: str, parent: str) -> None:
         """Count a step of a running plan; any other is thought, until it calls a tool."""
-        execution = path.rpartition("/")[0] if self.executions else ""
-        if (running := self.executions.get(execution)) is not None:
-            self.executions[execution] = path, running[1]
+        if (running := self.executions.get(parent)) is not None:
+            self.executions[parent] = path, running[1]
         self._held = "works"
 
     def begin_plan(self, path: str, steps: int) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 
-@dataclasses.dataclass(slots=True)
-class Counters:
+class Counters(msgspec.Struct, gc=False):
     """Counts over the run so far. Only the fold changes them."""
 
     calls: int = 0

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import takewhile
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from agentnb.advice import Invocation
@@ -35,6 +35,7 @@ from agentnb.core.todos import Todo
 from agentnb.core.usage import NOTHING_USED, NestedTotals, NestedUsage, Usage
 from agentnb.core.view import View
 
+_NOTHING_DONE: frozenset[tuple[int, str]] = frozenset()
 _NOT_STARTED = e.RunStarted(seq=0, at=None, run_id="", schema=e.SCHEMA, prompt=Message("user", ()), agent="", model="")
 
 
@@ -43,8 +44,7 @@ def _read(path: str, doc: str) -> Any:
     return property(attrgetter(path), doc=doc)
 
 
-@dataclass(slots=True)
-class _Views:
+class _Views(msgspec.Struct, gc=False):
     """Read-only views of a run's lists, made once because the loop uses them all the time."""
 
     events: View[e.AnyEvent]
@@ -55,6 +55,8 @@ class _Views:
 
 class RunFacts:
     """One run, up to its latest event, as far as it is a matter of fact."""
+
+    # What few runs have begins as an empty tuple: the garbage collector looks at each list and set of all runs that are open.
 
     __slots__ = (
         *("_opening", "_prompt", "_tools", "_roles", "_settings", "_guidance", "_given_guidance", "_inherited", "_output_type"),
@@ -104,14 +106,14 @@ class RunFacts:
         self._text = ""
         self._todos: tuple[Todo, ...] = ()
         self._carried_todos: tuple[Todo, ...] = ()
-        self._todos_done: set[tuple[int, str]] = set()
+        self._todos_done: frozenset[tuple[int, str]] = _NOTHING_DONE
         self._todos_unseen = False
 
     def _start_course(self) -> None:
         self._recovered = False  # whether another process has resumed the run and has not begun a round yet
         self._counters = Counters()
         self._calls = CallWindow()
-        self._loops: list[e.LoopDetected] = []
+        self._loops: Sequence[e.LoopDetected] = ()
         self._usage: Usage | None = None  # of its own model calls
         self._nested = NestedTotals()
         self._status: e.Status = "running"
@@ -121,7 +123,7 @@ class RunFacts:
         self._questions: list[AskedQuestion] = []
         self._grants: dict[str, w.GrantGiven] = {}
         """The grants in force, by id."""
-        self._warned: list[e.Warned] = []
+        self._warned: Sequence[e.Warned] = ()
         self._stop_reason: str | None = None
         self._error: e.RunError | None = None
         self._failed_at = ""
@@ -141,10 +143,10 @@ class RunFacts:
         self._back_edges: dict[str, int] = {}
         self._variables: dict[str, Any] = {}
         self._plans: dict[str, PlanRecord] = {}
-        self._model_calls: list[w.ModelCalled] = []
-        self._findings: list[w.FindingMade] = []
+        self._model_calls: Sequence[w.ModelCalled] = ()
+        self._findings: Sequence[w.FindingMade] = ()
         self._drawn: w.GuidanceDrawn | None = None
-        self._assessments: list[Assessment] = []
+        self._assessments: tuple[Assessment, ...] = ()
         self._labels: tuple[Assessment, ...] = ()
         """Those by hand, which are kept beside the log; two runs are equal whatever they are."""
         self._threshold: float | None = None

@@ -259,7 +259,7 @@ def _model_changed_todos(run: RunFacts, event: e.TodosChanged) -> None:
     """Note what the model completed for the first time: to reopen a todo and complete it again is no progress."""
     completed = newly_completed(run._todos, event.todos)
     done = [todo for todo in completed if todo.identity not in run._todos_done]
-    run._todos_done.update(todo.identity for todo in done)
+    run._todos_done |= {todo.identity for todo in done}
     current = run._rounds[-1]
     run._rounds[-1] = run._last_round = replace(
         current,
@@ -291,7 +291,7 @@ def _round_finished(run: RunFacts, event: e.RoundFinished) -> None:
 
 @handles
 def _loop_detected(run: RunFacts, event: e.LoopDetected) -> None:
-    run._loops.append(event)
+    run._loops = with_item(run._loops, event)
 
 
 @handles
@@ -405,7 +405,7 @@ def _run_recovered(run: RunFacts, event: e.RunRecovered) -> None:
 
 @handles
 def _warned(run: RunFacts, event: e.Warned) -> None:
-    run._warned.append(event)
+    run._warned = with_item(run._warned, event)
 
 
 @handles

@@ -219,7 +219,7 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
     @property
     def failed_attempts(self) -> int:
         """Number of attempts to call the model that failed before the last one."""
-        return sum(retry.attempt > 0 for retry in self.retries)
+        return sum([retry.attempt > 0 for retry in self.retries]) if self.retries else 0
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:

@@ -15,6 +15,7 @@ from agentnb.core.run.agent_state import EXECUTION
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.work_records import StepRecord, begun, ended, plan_after
 from agentnb.core.usage import counts
+from agentnb.core.view import with_item
 
 handles = Handlers()
 
@@ -26,7 +27,7 @@ def _step_started(run: RunFacts, event: w.StepStarted) -> None:
     if event.agent == EXECUTION:
         run._agent_states.begin_plan(event.step, _plan_size(run, event.inputs))
     else:
-        run._agent_states.begin_step(event.step)
+        run._agent_states.begin_step(event.step, event.parent)
 
 
 def _plan_size(run: RunFacts, inputs: Any) -> int:
@@ -91,7 +92,7 @@ def _plan_changed(run: RunFacts, event: w.PlanEvent) -> None:
 
 @handles
 def _model_called(run: RunFacts, event: w.ModelCalled) -> None:
-    run._model_calls.append(event)
+    run._model_calls = with_item(run._model_calls, event)
     if counts(event.usage, event.error):
         run._use(event.usage)
 
@@ -111,7 +112,7 @@ def _tools_changed(run: RunFacts, event: w.ToolsChanged) -> None:
 
 @handles
 def _finding_made(run: RunFacts, event: w.FindingMade) -> None:
-    run._findings.append(event)
+    run._findings = with_item(run._findings, event)
 
 
 @handles
@@ -141,7 +142,7 @@ def _context_shifted(run: RunFacts, event: w.ContextShifted) -> None:
 def _outcome_given(run: RunFacts, event: w.OutcomeGiven) -> None:
     given = event.assessment
     before = [one for one in run._assessments if (one.source, one.name) != (given.source, given.name)]  # said again
-    run._assessments = [*before, given]
+    run._assessments = (*before, given)
 
 
 @handles

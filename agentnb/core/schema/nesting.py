@@ -48,8 +48,8 @@ def _is_too_deep(value: Any, most: int) -> bool:
         ]
         if not inner:
             return False
-        # An object that several containers hold is checked once.
-        level = inner if len(inner) == 1 else list({id(item): item for item in inner}.values())
+        # An object that several containers hold is checked once, or ever more would come.
+        level = inner if len(inner) <= len(level) else list({id(item): item for item in inner}.values())
     return True
 
 

@@ -29,20 +29,25 @@ def page_html(run: Run) -> str:
     title = f"{first_line(run.prompt, 70)} · agentnb"
     started = f"{run.started_at:%Y-%m-%d %H:%M} UTC" if run.started_at else ""
     about = " · ".join(part for part in (run.id, started, counted(len(run.events), "event")) if part)
+    card = plain_html(run, Form(whole=True, folds={"rounds": True}), prompt=True)
+    log = tag("code", "tool-code", f"{run.id}.jsonl")
+    whole = f"{LEFT_OUT}. Its log has them whole: load_trace opens this page, and "
+    note = tag("p", "quiet", whole, log) if _is_cut(run) else NOTHING
+    packed = Html(f'<template id="{ELEMENT}">{packed_log(run.events)}</template>')
+    return page_of(title, tag("main", "", note, card, tag("p", "quiet", about)), packed)
+
+
+def page_of(title: str, *content: Html, style: str = "") -> str:
+    """Return a page that fetches nothing and runs no script, in light and dark. ``style``: rules besides those of all pages."""
     head = joined(
         Html('<meta charset="utf-8">'),
         Html('<meta name="generator" content="agentnb">'),
         Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Html(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
         tag("title", "", words(title)),
-        Html(f"<style>\n{style_sheet()}</style>"),
+        Html(f"<style>\n{style_sheet()}{style}</style>"),
     )
-    card = plain_html(run, Form(whole=True, folds={"rounds": True}), prompt=True)
-    log = tag("code", "tool-code", f"{run.id}.jsonl")
-    whole = f"{LEFT_OUT}. Its log has them whole: load_trace opens this page, and "
-    note = tag("p", "quiet", whole, log) if _is_cut(run) else NOTHING
-    packed = Html(f'<template id="{ELEMENT}">{packed_log(run.events)}</template>')
-    body = tag("body", "page", tag("main", "", note, card, tag("p", "quiet", about)), packed)
+    body = tag("body", "page", *content)
     return f"<!doctype html>\n{tag('html', '', tag('head', '', head), body, lang='en')}\n"
 
 

@@ -185,6 +185,8 @@ def details_html(run: Run, totals: Totals) -> Html:
     used = ""
     if isinstance(guidance, dict) and guidance.get("set") not in (None, "off"):
         used = f"{first_line(str(guidance['set']), 60)}@{str(guidance.get('version', ''))[:4]}"
+    if run.drawn is not None:
+        used = f"drawn among {first_line(', '.join(run.drawn.among) or run.drawn.set, 120)}"
     rows = [
         ("run", first_line(run.id, 100)),
         ("started", f"{run.started_at:%Y-%m-%d %H:%M:%S} UTC" if run.started_at else ""),

@@ -223,6 +223,11 @@ def _reply_given(event: w.ReplyGiven) -> str:
     return "reply without a model"
 
 
+def _guidance_drawn(event: w.GuidanceDrawn) -> str:
+    of_round = "" if event.round is None else f" for round {event.round + 1}"
+    return f"guidance {event.set} drawn{of_round}, with a probability of {event.propensity:.3g}"
+
+
 def _context_shifted(event: w.ContextShifted) -> str:
     on = f", on {event.entity}" if event.entity else ""
     return f"context {event.context_type}{on}{_because(event.reason)}"
@@ -248,7 +253,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     w.ServerStarted: lambda event: f"connecting to the MCP server {event.server}: {event.target}",
     w.ServerChanged: _server_changed,
     w.FindingMade: _finding_made,
-    w.GuidanceDrawn: lambda event: f"guidance {event.set} drawn, with a probability of {event.propensity:.3g}",
+    w.GuidanceDrawn: _guidance_drawn,
     # Those of the run around are shown there, and those of single calls are of the approval of their plan.
     w.GrantGiven: lambda event: "" if event.given_in or event.arguments else _grant_given(event),
     w.GrantWithdrawn: lambda event: "" if event.by == w.BY_PLAN else f"grant {event.grant_id} taken back",

@@ -66,7 +66,7 @@ def read_experiment(
         values = {key: _READERS.get(key, _plain)(entry.value, names) for key, entry in node.entries.items() if key in KEYS}
     if problems.found:
         raise ExperimentProblems.of([one.worded(commands) for one in sorted(problems.found, key=lambda one: one.line)])
-    return Experiment(**values)
+    return Experiment(**values, _source=text.strip())
 
 
 def _check_keys(node: MappingNode, problems: Problems) -> None:

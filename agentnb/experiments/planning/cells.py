@@ -48,13 +48,16 @@ class Schedule:
     is_pilot: bool = False
     first_repeat: int = 0
     """Repeats before this one belong to an earlier schedule, which this one extends."""
+    stage: int = 0
+    """Planned looks before it: each adds its tasks as a schedule of its own."""
 
     def __len__(self) -> int:
         return len(self.places) * len(self.variants) * len(self.models) * self.repeats
 
     def __iter__(self) -> Iterator[Cell]:
         """Yield the cells: blocks of a task, model and repeat in random order, and in each its variants in random order."""
-        draw = Random(f"{self.seed}:order:{self.is_pilot}:{self.first_repeat}:{len(self.places)}")
+        stage = f":{self.stage}" if self.stage else ""
+        draw = Random(f"{self.seed}:order:{self.is_pilot}:{self.first_repeat}:{len(self.places)}{stage}")
         blocks = array("L", range(len(self.places) * len(self.models) * self.repeats))
         draw.shuffle(blocks)
         for block in blocks:

@@ -15,6 +15,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, near
 from agentnb.experiments.planning.columns import COLUMNS
 from agentnb.experiments.planning.content import content_hash, source_of
+from agentnb.experiments.planning.verdicts import AskedCheck
 from agentnb.rerun.expect import check_expectations, outcomes_of
 from agentnb.store.check_values import CUT_SHORT, Value, settle_value
 from agentnb.tables.loops import found
@@ -103,13 +104,18 @@ class Check:
         return SHIPPED.get(self.name) is self.function or isinstance(self.function, within | Expected)
 
     @property
+    def is_asked(self) -> bool:
+        """Whether it asks a model, which costs, and so is asked once, in the process of the experiment."""
+        return isinstance(self.function, AskedCheck)
+
+    @property
     def is_binary(self) -> bool:
         """Whether it returns true or false: known of shipped checks, expectations, and functions that say ``-> bool``."""
         if self.function is score:
             return False
         hint = getattr(self.function, "__annotations__", {}).get("return")
         says_so = hint is bool or str(hint).partition(" ")[0] == "bool"
-        return says_so or self.name in SHIPPED or isinstance(self.function, within | Expected)
+        return says_so or self.name in SHIPPED or isinstance(self.function, within | Expected | AskedCheck)
 
     @property
     def is_of_record(self) -> bool:
@@ -228,6 +234,8 @@ def _of_function(given: Any, problems: list[str]) -> Check | None:
     if problem:
         problems.append(problem)
         return None
+    if isinstance(given, AskedCheck):
+        return Check(name, given, takes_row=False, content=given.content)
     settings = repr(given) if isinstance(given, within) else ""
     return Check(name, given, _takes_row(given), content_hash(name, source_of(given), settings))
 

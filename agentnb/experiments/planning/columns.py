@@ -14,6 +14,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "reason": ("str", "Why it did not complete, or who did not answer; empty if it completed"),
     "rounds": ("int64", "Rounds"),
     "cost": ("float64", "US dollars; missing if unknown"),
+    "judging_cost": ("float64", "US dollars of the calls of judges; 0 for verdicts that were kept"),
     "tokens": ("Int64", "Tokens sent and received; missing if unknown"),
     "seconds": ("float64", "Seconds that it took"),
     "loop_round": ("Int64", "First round with a loop; missing without one"),

@@ -15,6 +15,7 @@ from agentnb.experiments.planning.check_time import TooSlow, outcome_here
 from agentnb.experiments.planning.checks import Check
 from agentnb.experiments.planning.tasks import ExperimentTask, listed, names_column, prompt_of
 from agentnb.experiments.planning.variants import Variant, equal_variants, forked_changes, name_of
+from agentnb.experiments.planning.verdicts import AskedCheck
 from agentnb.interchange.files import load_trace
 from agentnb.models.model import Model
 from agentnb.models.registry import check_key, check_model, make_model
@@ -129,6 +130,23 @@ def check_models(variants: Sequence[Variant], models: Sequence[str | Model], bud
     if problems or budget is None:
         return problems
     return [*_price_problems(variants, models, budget)]
+
+
+def judge_problems(checks: Iterable[Check], budget: float | None) -> list[str]:
+    """Return what is wrong with the models of checks that ask one: unknown names, missing keys, and prices."""
+    problems: list[str] = []
+    for check in checks:
+        if isinstance(check.function, AskedCheck):
+            model = check.function.model
+            try:
+                check_model(model)
+                if isinstance(model, str):
+                    check_key(model)
+                if budget is not None:
+                    check_has_price(make_model(model), Agent(model), Budget(budget))
+            except AgentnbError as error:
+                problems.append(f"The judge {check.name}: {error}")
+    return problems
 
 
 def _price_problems(variants: Iterable[Variant], models: Sequence[str | Model], budget: float) -> Iterable[str]:

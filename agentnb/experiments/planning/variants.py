@@ -11,6 +11,7 @@ from agentnb.agent.extension import without_model
 from agentnb.agent.settings import AgentSettings
 from agentnb.errors import AgentnbError, SettingsError, UnknownModel, near
 from agentnb.experiments.planning.content import content_hash, content_of_agent, content_of_workflow, source_of
+from agentnb.guidance.draws import RandomGuidance
 from agentnb.guidance.sets import GuidanceSet, find_set
 from agentnb.models.model import Model
 from agentnb.models.seeds import seeded, takes_seed
@@ -53,18 +54,25 @@ class Variant:
         """Its own model; None of a workflow."""
         return self.work.used_model if isinstance(self.work, Agent) else None
 
+    @property
+    def budget(self) -> float | None:
+        """The budget of each of its runs, in US dollars; None without one."""
+        return self.work.limits.budget if isinstance(self.work, Agent) else self.work.spec.limits.get("budget")
+
     def agent(self, model: str | Model | None, seed: int) -> Agent:
         """Return its agent with this model, or with its own, which draws by the seed if it can."""
         assert isinstance(self.work, Agent), "a workflow has its own agents"
         chosen = seeded(self.work.used_model if model is None else model, seed)
-        if chosen is self.work.used_model:
-            return self.work
-        return replace(self.work, model=chosen, extensions=without_model(self.work.extensions))
+        words = self.work.guidance
+        agent = replace(self.work, guidance=words.seeded(seed)) if isinstance(words, RandomGuidance) else self.work
+        if chosen is agent.used_model:
+            return agent
+        return replace(agent, model=chosen, extensions=without_model(agent.extensions))
 
 
 def read_variants(given: Any, base: Any, models: Iterable[str | Model], problems: list[str]) -> tuple[Variant, ...]:
     """Return the variants by name. ``base``: the agent, or its settings, that variants change; problems are appended."""
-    named = given if isinstance(given, Mapping) else _by_name(given, problems)
+    named = variants_by_name(given, problems)
     if base is not None and not isinstance(base, Agent | Mapping):
         problems.append(f"agent={base!r} is neither an Agent nor a mapping of its settings")
         return ()
@@ -113,7 +121,10 @@ def name_of(model: str | Model) -> str:
     return str(model) if isinstance(model, str) else model.name
 
 
-def _by_name(given: Any, problems: list[str]) -> dict[str, Any]:
+def variants_by_name(given: Any, problems: list[str]) -> Mapping[str, Any]:
+    """Return variants by name; a list of them by the names that they have. Problems are appended."""
+    if isinstance(given, Mapping):
+        return given
     if isinstance(given, str) or not isinstance(given, Iterable):
         problems.append(f'variants={given!r} is not a mapping. Give names: {{"without": "off", "with": "matrix"}}')
         return {}

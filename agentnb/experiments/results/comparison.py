@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from agentnb.detect.run import Run
 from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError
 from agentnb.experiments.planning.checks import MEASURES
+from agentnb.experiments.planning.looks import Look
+from agentnb.experiments.results.corrections import Correction, JudgeQuality, correction_of
 from agentnb.experiments.results.folder import Records
+from agentnb.experiments.results.judged_rows import UNCORRECTED
 from agentnb.experiments.results.record_notes import comparison_notes
 from agentnb.experiments.results.recorded import RecordedArms, recorded_arms
 from agentnb.experiments.results.results import Results
@@ -37,7 +41,7 @@ from agentnb.experiments.statistics.paired import MIN_SKEWED, Difference, estima
 from agentnb.experiments.statistics.pass_k import PassShare, estimate_all_pass
 from agentnb.experiments.statistics.ratios import Ratio, estimate_ratio
 from agentnb.experiments.statistics.survival import SurvivalComparison, compare_survival
-from agentnb.experiments.statistics.tasks import TooFewTasks
+from agentnb.experiments.statistics.tasks import ALPHA, TooFewTasks
 from agentnb.interchange.files import RunSource
 from agentnb.plots.survival import ends_of
 from agentnb.rerun.diff import RunDiff, diff
@@ -82,8 +86,25 @@ class Comparison:
     """The id of the experiment; empty for sets of runs."""
     not_run: Sequence[Row] = field(default=(), repr=False)
     """Cells that were planned and have not run, as rows."""
+    quality: JudgeQuality | None = field(default=None, repr=False)
+    """How right the judge is that decides: the differences are corrected by it. Flips, McNemar and pass^k are as judged."""
     limits: tuple[float, float] | None = None
     """Least and greatest value that the primary can have; None if not stated."""
+    look: Look | None = None
+    """The planned look that it is made at; None without planned looks."""
+
+    @property
+    def level(self) -> float:
+        """A p value below it shows a difference: .05, or what a planned look may spend of it."""
+        return ALPHA if self.look is None else self.look.level
+
+    @property
+    def price(self) -> float | None:
+        """How many times as wide the interval is as without planned looks; None without looks, or without an interval."""
+        fixed = self._analyse(self.units, ALPHA)
+        if self.look is None or self.interval is None or not isinstance(fixed, Difference) or fixed.interval is None:
+            return None
+        return (self.interval[1] - self.interval[0]) / (fixed.interval[1] - fixed.interval[0])
 
     @cached_property
     def cells(self) -> tuple[list[CellValue], list[CellValue]]:
@@ -177,12 +198,12 @@ class Comparison:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95 per cent limits of the true difference; None if too few tasks are paired, or all differ alike."""
+        """95 per cent limits of the true difference, over all planned looks; None if too few are paired, or all are alike."""
         return self.analysis.interval if isinstance(self.analysis, Difference) and not self.is_identical else None
 
     @property
     def p_value(self) -> float | None:
-        """Two-sided p value of no difference: below .05 exactly if 0 lies outside the interval."""
+        """Two-sided p value of no difference: below `level` exactly if 0 lies outside the interval."""
         return self.analysis.p_value if isinstance(self.analysis, Difference) and not self.is_identical else None
 
     @property
@@ -192,20 +213,29 @@ class Comparison:
 
     @cached_property
     def mde(self) -> float | None:
-        """Minimum detectable effect: the difference that a comparison like this one shows with a power of 80 per cent."""
-        return self._by_unit(estimate_minimum_effect, self.units)
+        """Minimum detectable effect: the difference that a comparison like this one shows with a power of 80 per cent.
+
+        None at a planned look before the last: it is one step of a longer comparison.
+        """
+        if self.look is not None and not self.look.is_last:
+            return None
+        if self._correction is not None:  # its interval is about as wide under any difference
+            deviations, power = NormalDist().inv_cdf(1 - self.level / 2), NormalDist().inv_cdf(0.8)
+            low, high = self.interval or (0.0, 0.0)
+            return (1 + power / deviations) * (high - low) / 2 or None
+        return self._by_unit(estimate_minimum_effect, self.units, alpha=self.level)
 
     @cached_property
     def is_identical(self) -> bool:
         """Whether all pairs of runs said and did the same: there is nothing to estimate."""
-        pairs = self._pairs
+        pairs = self.pairs
         same = all(one.row.digest == other.row.digest and one.row.digest for one, other in pairs)
         return bool(pairs) and not self.left_out and same and all(one.value == other.value for one, other in pairs)
 
     @property
     def also_differs(self) -> list[str]:
         """The measures besides time that differ within pairs of runs."""
-        rows = [(one.row, other.row) for one, other in self._pairs]
+        rows = [(one.row, other.row) for one, other in self.pairs]
         return [name for name in ("cost", "tokens") if any(one.value(name) != other.value(name) for one, other in rows)]
 
     @cached_property
@@ -251,7 +281,9 @@ class Comparison:
         """Return whether the variants differ by less than the margin: two one-sided tests, paired by task."""
         if not isinstance(margin, int | float) or isinstance(margin, bool) or not 0 < margin < inf:
             raise SettingsError(f"margin={margin!r} is not a difference", "Give a number above 0, such as 0.1")
-        return self._by_unit(assess_equivalence, self.units, margin)
+        if self._correction is not None:
+            raise SettingsError("Equivalence is not tested of corrected differences", "Read c.interval beside the margin")
+        return self._by_unit(assess_equivalence, self.units, margin, alpha=self.level)
 
     @cached_property
     def flips(self) -> pd.DataFrame:
@@ -270,7 +302,7 @@ class Comparison:
                 one.row.status,
                 other.row.status,
             )
-            for one, other in self._pairs
+            for one, other in self.pairs
             if one.value is not None and other.value is not None and one.value != other.value
         ]
         columns = ["task", "model", "repeat", "a", "b", "run_a", "run_b", "status_a", "status_b"]
@@ -286,7 +318,7 @@ class Comparison:
 
     def diff(self, task: str, repeat: int = 1, model: str | None = None) -> RunDiff:
         """Return both runs of a task side by side. ``repeat`` counts from 1; ``model``: by default the first there is."""
-        for one, other in self._pairs:
+        for one, other in self.pairs:
             is_meant = one.task == task and one.repeat + 1 == repeat and model in (None, one.row.model)
             if is_meant and one.row.run_id and other.row.run_id:
                 return diff(self.run(one.row.run_id), self.run(other.row.run_id))
@@ -311,7 +343,8 @@ class Comparison:
         return {cell.value for arm in self.cells for cell in arm if cell.value is not None}
 
     @cached_property
-    def _pairs(self) -> list[tuple[CellValue, CellValue]]:
+    def pairs(self) -> list[tuple[CellValue, CellValue]]:
+        """The cells of the same task, model and repeat in both arms."""
         return pair_cells(*self.cells)
 
     def _cells(self, name: str) -> tuple[list[CellValue], list[CellValue]]:
@@ -324,17 +357,22 @@ class Comparison:
         """The cluster of each task that belongs to one."""
         return {row.task: row.cluster for row in (*self.rows_a, *self.rows_b) if row.cluster}
 
-    def _analyse(self, units: list[Unit]) -> Found:
-        return self._by_unit(estimate_difference, units)
+    @cached_property
+    def _correction(self) -> Correction | None:
+        return None if self.quality is None else correction_of(self.quality, *self.cells)
+
+    def _analyse(self, units: list[Unit], level: float | None = None) -> Found:
+        analyse = partial(self._by_unit, estimate_difference, confidence=1 - (level or self.level))
+        return analyse(units) if self._correction is None else self._correction.difference(analyse, units)
 
     def _ratio(self, cells: Iterable[list[CellValue]]) -> Ratio | TooFewTasks:
         return self._by_unit(estimate_ratio, units_of(*cells))
 
-    def _by_unit(self, estimate: Callable[..., Estimate], units: list[Unit], *more: Any) -> Estimate:
+    def _by_unit(self, estimate: Callable[..., Estimate], units: list[Unit], *more: Any, **options: float) -> Estimate:
         """Return what a function of the statistics estimates of units, which it knows by their tasks and clusters."""
         a, b, tasks = stack_units(units)
         clusters = [(task in self._clusters, self._clusters.get(task, task)) for task in tasks]
-        return estimate(a, b, *more, tasks=tasks, clusters=clusters)
+        return estimate(a, b, *more, tasks=tasks, clusters=clusters, **options)
 
     def __repr__(self) -> str:
         return "\n".join(comparison_lines(self))
@@ -348,12 +386,22 @@ Limits: TypeAlias = tuple[float, float] | None
 
 
 @overload
-def compare(source: Results, a: str, b: str, *, primary: Any = None, limits: Limits = None) -> Comparison: ...
-@overload
-def compare(source: Results, *, primary: Any = None, limits: Limits = None) -> list[Comparison]: ...
+def compare(
+    source: Results, a: str, b: str, *, primary: Any = None, limits: Limits = None, quality: JudgeQuality | None = None
+) -> Comparison: ...
 @overload
 def compare(
-    source: RunSource, a: RunSource, *, primary: Any = None, limits: Limits = None, names: tuple[str, str] = ("a", "b")
+    source: Results, *, primary: Any = None, limits: Limits = None, quality: JudgeQuality | None = None
+) -> list[Comparison]: ...
+@overload
+def compare(
+    source: RunSource,
+    a: RunSource,
+    *,
+    primary: Any = None,
+    limits: Limits = None,
+    names: tuple[str, str] = ("a", "b"),
+    quality: JudgeQuality | None = None,
 ) -> Comparison: ...
 def compare(
     source: Results | RunSource,
@@ -363,6 +411,7 @@ def compare(
     primary: Any = None,
     limits: Limits = None,
     names: tuple[str, str] = ("a", "b"),
+    quality: JudgeQuality | None = None,
 ) -> Comparison | list[Comparison]:
     """Compare two variants of an experiment, or two sets of runs, paired by task: the first minus the second.
 
@@ -371,24 +420,26 @@ def compare(
     tag ``task:NAME``, the task of their benchmark, or their prompt. ``primary``: a check or a measure (``cost``, ``rounds``,
     ``seconds``, ``tokens``); by default that of the experiment, else `passed`, or `score` where scores lie between none and
     full marks. ``limits``: the least and the greatest value that a number can have, for what missing values could change.
+    ``quality``: how right the judge is that decides, `Judge.quality`: differences and intervals are corrected by it.
     Raises `SettingsError` for unknown names, and while the results are covered.
     """
-    if limits is not None and not limits[0] < limits[1]:
-        raise SettingsError(
-            f"limits={limits!r}: the first must be below the second", "Give the least and the greatest value, such as (0, 10)"
-        )
+    _check_given(limits, quality)
     if not isinstance(source, Results):
         if a is None or b is not None:
             raise SettingsError("Two sets of runs are compared", "Write compare(runs, others), or compare(results, A, B)")
-        return _of_runs(recorded_arms(source, a, primary, names), names, limits)
-    source.check_open()
+        return _of_runs(recorded_arms(source, a, primary, names), names, limits, quality, getattr(primary, "content", None))
+    source.check_comparable()
     chosen = source.primary if primary is None else _known(source, primary)
     others = source.variants[1:] if a is None else (str(a),)
-    notes = (*source.notes, *comparison_notes(source.plan, chosen, len(source.variants), len(others)))
+    notes = (*source.notes_of_runs, *comparison_notes(source.plan, chosen, len(source.variants), len(others)))
+
+    content = source.plan.frozen.get("checks", {}).get(chosen)
 
     def of_variants(a: str, b: str) -> Comparison:
-        kept: dict[str, Any] = {"records": source.records, "experiment": source.plan.id, "not_run": source.not_run}
-        return Comparison(a, b, chosen, source.of(a), source.of(b), notes, limits=limits, **kept)
+        kept: dict[str, Any] = {"records": source.records, "not_run": source.not_run, "look": source.look}
+        arms = source.of(a), source.of(b)
+        made = Comparison(a, b, chosen, *arms, notes, limits=limits, experiment=source.plan.id, **kept)
+        return _judged(made, quality, content)
 
     if a is not None and b is not None:
         if a == b:
@@ -396,14 +447,48 @@ def compare(
         return of_variants(str(a), b)
     if a is not None or len(source.variants) < 2:
         raise SettingsError("Two variants are compared", f"Name two of them: {', '.join(source.variants)}")
-    several = [of_variants(other, source.variants[0]) for other in others]
-    adjusted = adjust_holm([one.p_value for one in several])
+    return _adjusted([of_variants(other, source.variants[0]) for other in others])
+
+
+def _adjusted(several: list[Comparison]) -> Comparisons:
+    """Return the comparisons with p values adjusted by Holm; one alone has nothing to adjust for."""
     family = len(several)
-    return Comparisons([replace(one, family=family, p_adjusted=value) for one, value in zip(several, adjusted, strict=True)])
+    if family == 1:
+        return Comparisons(several)
+    values = adjust_holm([one.p_value for one in several])
+    return Comparisons([replace(one, family=family, p_adjusted=value) for one, value in zip(several, values, strict=True)])
 
 
-def _of_runs(arms: RecordedArms, names: tuple[str, str], limits: Limits) -> Comparison:
-    return Comparison(*names, arms.primary, arms.rows_a, arms.rows_b, arms.notes, runs=arms.runs, limits=limits)
+def _check_given(limits: Limits, quality: Any) -> None:
+    """Raise `SettingsError` for limits or a quality that are none."""
+    if quality is not None and not isinstance(quality, JudgeQuality):
+        raise SettingsError(f"quality={quality!r} is not the quality of a judge", "Write quality=judge.quality(labels)")
+    if limits is not None and not limits[0] < limits[1]:
+        raise SettingsError(
+            f"limits={limits!r}: the first must be below the second", "Give the least and the greatest value, such as (0, 10)"
+        )
+
+
+def _of_runs(
+    arms: RecordedArms, names: tuple[str, str], limits: Limits, quality: JudgeQuality | None, content: Any
+) -> Comparison:
+    one = Comparison(*names, arms.primary, arms.rows_a, arms.rows_b, arms.notes, runs=arms.runs, limits=limits)
+    return _judged(one, quality, content)
+
+
+def _judged(one: Comparison, quality: JudgeQuality | None, content: str | None) -> Comparison:
+    """Return the comparison corrected by the quality of its judge, with the note on how, or that it is not.
+
+    ``content``: the hash of the judge that decides; None if it is not known.
+    """
+    is_judged = any(one.primary in row.judged for row in (*one.rows_a, *one.rows_b))
+    if quality is None:
+        return replace(one, notes=(*one.notes, UNCORRECTED)) if is_judged else one
+    if not is_judged or quality.judge != one.primary or content not in (None, quality.content):
+        what = f"The quality is that of a judge {quality.judge} that does not decide here: the primary is {one.primary}"
+        raise SettingsError(what, "Give the quality of the same judge, with the same rubric and model")
+    corrected = replace(one, quality=quality)
+    return replace(corrected, notes=(*one.notes, correction_of(quality, *one.cells).told))
 
 
 def comparison_lines(one: Comparison) -> list[str]:

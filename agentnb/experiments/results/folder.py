@@ -16,11 +16,12 @@ from msgspec.structs import replace
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StoreError
 from agentnb.experiments.planning.content import content_hash
+from agentnb.experiments.planning.verdicts import Verdicts
 from agentnb.experiments.results.rows import LOST, Row
 from agentnb.personal_files import replace_file
-from agentnb.store.check_values import COVER, ROWS
+from agentnb.store.check_values import COVER, ROWS, note_look
 from agentnb.store.run_file import try_lock
-from agentnb.store.store import Store
+from agentnb.store.store import Store, load_file
 
 FOLDER = Path(".agentnb") / "experiments"
 """Where experiments are kept that name no folder, from the folder in which they begin."""
@@ -29,6 +30,8 @@ PLAN, LOCK, CUT = "experiment.plan", "experiment.lock", "cut"
 
 PLANNED = "planned"
 """The kind of a note about an extension before the first run."""
+LOOK = "look"
+"""The kind of a note about a planned look."""
 DAMAGED = "Put a copy of it back, or give the experiment another folder; the logs in this one can still be read"
 NO_ROOM = "Make room, or let it be written; then run again: only the missing runs are made"
 RUNS_ALREADY = "Wait for its end, or stop it; then run again"
@@ -38,7 +41,7 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that every result names: a deviation from the frozen plan, a retry, or a look before the end."""
 
     kind: str
-    """``extended``, ``retried``, ``looked``, ``budget``, or ``planned``: an extension before the first run."""
+    """``extended``, ``retried``, ``looked``, ``budget``; as planned: ``look``; ``planned``: extended before the first run."""
     text: str
     at: datetime | None = None
     keys: tuple[str, ...] = ()
@@ -55,6 +58,8 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     begun_at: datetime | None = None
     notes: tuple[Note, ...] = ()
     schema: int = 1
+    versions: dict[str, str] = {}
+    """Of Python and packages when it was frozen; empty in plans of earlier versions."""
 
 
 class Memory:
@@ -63,10 +68,12 @@ class Memory:
     store: None = None
 
     def __init__(self) -> None:
+        self.verdicts = Verdicts()
         self._plan: Plan | None = None
         self._attempts: list[Row] = []
         self._runs: dict[str, Run] = {}
         self._looked_at: datetime | None = None
+        self._is_covered = True
         self._lock = threading.Lock()
 
     def plan(self) -> Plan | None:
@@ -78,7 +85,8 @@ class Memory:
         self._plan = plan
 
     def cover(self, is_covered: bool) -> None:
-        """No-op: each look at a run is noted, and those after the end are ignored."""
+        """Have looks at the runs noted until this is called again, or no longer."""
+        self._is_covered = is_covered
 
     def looked_at(self) -> datetime | None:
         """Return when a run was first looked at, since it was asked last; None if none was."""
@@ -103,7 +111,8 @@ class Memory:
         """Return a run; raises `StoreError` if it is not kept."""
         if run_id not in self._runs:
             raise StoreError(f"Run {run_id} is not kept", "Give the experiment a folder")
-        self._looked_at = self._looked_at or datetime.now(UTC)
+        if self._is_covered:
+            self._looked_at = self._looked_at or datetime.now(UTC)
         return self._runs[run_id]
 
     @contextmanager
@@ -126,6 +135,7 @@ class ExperimentFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.store = Store(path)
+        self.verdicts = Verdicts(path)
         self._descriptor: int | None = None
 
     def plan(self) -> Plan | None:
@@ -204,7 +214,11 @@ class ExperimentFolder:
                 line = line[os.write(self._descriptor, line) :]
 
     def run(self, run_id: str) -> Run:
-        """Return a run from its log. Before the end of the experiment it is a look."""
+        """Return a run from its log, also of an attempt that was cut off. Before the end of the experiment it is a look."""
+        aside = self._aside(run_id)
+        if aside.exists():
+            note_look(self.path)
+            return load_file(aside)
         return self.store.load(run_id)
 
     def put_aside(self, run_ids: Iterable[str], top_level: Container[str] = ()) -> None:
@@ -215,16 +229,19 @@ class ExperimentFolder:
         moved = {*run_ids}
         if not moved:
             return
-        aside, first = self.path / CUT, min(moved)
+        first = min(moved)
         for one in self.store.ids():  # nested runs begin after the run around them, and ids begin with the time
             if one > first and one not in top_level and self._parent_of(one) in moved:
                 moved.add(one)
         with self._writing(CUT):
-            aside.mkdir(exist_ok=True)
+            (self.path / CUT).mkdir(exist_ok=True)
             for one in moved:
                 path = self.store.path(one)
                 with suppress(FileNotFoundError):  # put aside by an earlier process
-                    path.replace(aside / f"{path.name}.cut")
+                    path.replace(self._aside(one))
+
+    def _aside(self, run_id: str) -> Path:
+        return self.path / CUT / f"{self.store.path(run_id).name}.cut"
 
     def _parent_of(self, run_id: str) -> str | None:
         try:

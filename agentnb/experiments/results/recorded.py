@@ -9,11 +9,12 @@ from agentnb.core.run.facts import RunFacts
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.experiments.planning.checks import Check, read_checks
+from agentnb.experiments.results.judged_rows import bench_of, judge_recorded
 from agentnb.experiments.results.rows import Row, row_of
 from agentnb.interchange.files import RunSource, load_traces
 
-TASK_TAG = "task:"
-"""Begins the tag of a run that names its task."""
+TASK_TAG, VARIANT_TAG = "task:", "variant:"
+"""Begin the tags of a run that name its task and its variant."""
 
 
 class RecordedArms(NamedTuple):
@@ -38,7 +39,11 @@ def recorded_arms(first: RunSource, second: RunSource, primary: Any, names: Sequ
     by_file = any(map(_number_tasks_alike, arms))
     benchmarks = {_benchmark(run, by_file=by_file) for run in runs} - {""}
     is_named = len(benchmarks) > 1
-    rows = [_rows(arm, label, checks, is_named=is_named, by_file=by_file) for arm, label in zip(arms, names, strict=True)]
+    plain = [one for one in checks if not one.is_asked]
+    rows = [_rows(arm, label, plain, is_named=is_named, by_file=by_file) for arm, label in zip(arms, names, strict=True)]
+    if len(plain) < len(checks):
+        sources = zip(rows, arms, (first, second), strict=True)
+        rows = [judge_recorded(of_arm, arm, checks, bench_of(source)) for of_arm, arm, source in sources]
     notes = (f"Tasks have the names of their benchmarks: {', '.join(sorted(benchmarks))}",) if is_named else ()
     return RecordedArms(name, rows[0], rows[1], {run.id: run for run in runs}, notes)
 
@@ -73,8 +78,16 @@ def _benchmark(run: RunFacts, *, by_file: bool) -> str:
 
 def name_of_task(run: RunFacts) -> str:
     """Return the task that a run worked on: its tag, that of its benchmark, or its prompt."""
-    tag = next((one.removeprefix(TASK_TAG) for one in run.tags if one.startswith(TASK_TAG)), "")
-    return tag or (run.origin.task if run.origin is not None else "") or run.prompt
+    return _tagged(run, TASK_TAG) or (run.origin.task if run.origin is not None else "") or run.prompt
+
+
+def arm_of(run: RunFacts) -> str:
+    """Return the variant of an experiment that a run belongs to; empty for other runs."""
+    return _tagged(run, VARIANT_TAG)
+
+
+def _tagged(run: RunFacts, prefix: str) -> str:
+    return next((tag.removeprefix(prefix) for tag in run.tags if tag.startswith(prefix)), "")
 
 
 def _rows(runs: Sequence[Run], variant: str, checks: Sequence[Check], *, is_named: bool, by_file: bool) -> list[Row]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentnb.detect.intervals import Share, mean_by_task
@@ -12,7 +13,9 @@ from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError, near
 from agentnb.experiments.planning.checks import answered
 from agentnb.experiments.planning.columns import COLUMNS
-from agentnb.experiments.results.folder import PLANNED, Plan, Records
+from agentnb.experiments.planning.looks import Look
+from agentnb.experiments.results.folder import LOOK, PLANNED, Note, Plan, Records
+from agentnb.experiments.results.judged_rows import UNCORRECTED
 from agentnb.experiments.results.record_notes import notes_of_rows
 from agentnb.experiments.results.rows import LOST, Row
 
@@ -40,6 +43,10 @@ class Results:
     records: Records | None = field(default=None, repr=False)
     not_run: Sequence[Row] = field(default=(), repr=False)
     """The cells without a row, as rows that name the cell."""
+    look: Look | None = None
+    """The planned look that these are the results of; None without planned looks, and between two."""
+    writer: Callable[[Results, str | Path, Any], Path] | None = field(default=None, repr=False, compare=False)
+    """Writes the report."""
     _made: Sequence[Row] = field(init=False, repr=False, compare=False)
     """The rows as they were made."""
 
@@ -111,19 +118,52 @@ class Results:
                 "Run it to its end, or look all the same: exp.results(peek=True), which every result will name",
             )
 
+    @property
+    def is_by_round(self) -> bool:
+        """Whether a guidance set was drawn for each round."""
+        return "assign" in self.plan.frozen
+
+    def check_comparable(self) -> None:
+        """Raise `SettingsError` while they are covered, and if no run had one variant alone."""
+        self.check_open()
+        if self.is_by_round:
+            raise SettingsError(
+                "The guidance sets were drawn for each round: no run had one of them alone",
+                "See the effect of each on its near outcome: lift(results)",
+            )
+
     def run(self, run_id: str) -> Run:
         """Return a run from its log. Raises `StoreError` if it is not kept."""
         assert self.records is not None, "results of an experiment have them"
         return self.records.run(run_id)
 
+    def report(self, path: str | Path, *, primary: Any = None) -> Path:
+        """Write a report that can be sent, a page (``.html``) or Markdown (``.md``), with its data beside it; return its path.
+
+        It has methods, the flow of runs, estimates, deviations, sensitivity, limits, figures, and the cell that makes it again;
+        the data are in a folder beside it, ``paper_data`` for ``paper.html``. ``primary``: another check or measure than the
+        frozen one, which the report names as a deviation. Raises `SettingsError` for another ending, and while the results
+        are covered; `StoreError` if a file cannot be written.
+        """
+        self.check_open()
+        if self.writer is None:
+            raise SettingsError("These results are of no experiment that can be reported", "Take those of exp.results()")
+        return self.writer(self, path, primary)
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What every result names: deviations, looks before the end, and what happened to its runs."""
+        return (*self.notes_of_runs, *([UNCORRECTED] if any(self.primary in row.judged for row in self.rows) else []))
+
+    @property
+    def notes_of_runs(self) -> tuple[str, ...]:
+        """The notes but for that on estimates: a comparison has its own."""
         raised = sum(bool(row.check_errors) for row in self._made)
         first = next((f" ({name}: {error})" for row in self.rows for name, error in row.check_errors.items()), "")
         redone = {kind: sum(row.redone == kind for row in self._made) for kind in ("recovered", "again")}
         return (
-            *[note.text for note in self.plan.notes if note.kind != PLANNED],
+            *[note.text for note in self.deviations],
+            *([self._about_look] if self.look else []),
             *([f"{counted(self.missing, 'run')} missing"] if self.missing else []),
             *([f"a check raised for {counted(raised, 'run')}: unknown values{first}"] if raised else []),
             *notes_of_rows(self._made, () if self.is_covered else self.variants),
@@ -131,6 +171,19 @@ class Results:
             *([f"no seed: {', '.join(self.unseeded)}"] if self.unseeded else []),
             *([self._about_answers] if self.primary == answered.__name__ else []),
         )
+
+    @property
+    def deviations(self) -> tuple[Note, ...]:
+        """What was done otherwise than planned: extensions, retries, looks between planned ones, a reached budget."""
+        return tuple([note for note in self.plan.notes if note.kind not in (PLANNED, LOOK)])
+
+    @property
+    def _about_look(self) -> str:
+        """The note on the planned look that these results are of."""
+        assert self.look is not None, "asked only at one"
+        rest = self.look.of_tasks - self.look.tasks
+        left = "" if self.look.is_last else f"; {counted(rest, 'task')} not run, which may be left so if a difference is shown"
+        return f"{self.look} as planned: p below {self.look.level:.2g} shows a difference{left}"
 
     @property
     def _about_answers(self) -> str:

@@ -60,11 +60,15 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """The state of the run by which its values count, which they take into account; empty in rows of earlier versions."""
     check_errors: dict[str, str] = {}
     """The checks that raised: their values are unknown."""
+    judged: dict[str, str] = {}
+    """The runs of the models that gave the values of checks which ask one, by the name of the check."""
     cluster: str = ""
     """The group of tasks that the task belongs to; empty for the task itself."""
     rounds: int = 0
     cost: float | None = None
     """US dollars, nested runs included; None if unknown."""
+    judging_cost: float | None = 0.0
+    """US dollars of the calls of judges that it took, apart from those of the run: 0 for verdicts that were kept."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     seconds: float | None = None
@@ -107,6 +111,11 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.input_tokens is None or self.output_tokens is None:
             return None
         return self.input_tokens + self.output_tokens
+
+    @property
+    def spent(self) -> float | None:
+        """US dollars of the run and of its judging; None if unknown."""
+        return None if self.cost is None or self.judging_cost is None else self.cost + self.judging_cost
 
     @property
     def covered(self) -> Row:

@@ -18,6 +18,7 @@ from agentnb.experiments.planning.check_time import settled
 from agentnb.experiments.planning.checks import Check
 from agentnb.experiments.planning.tasks import ExperimentTask, prompt_of
 from agentnb.experiments.planning.variants import Variant
+from agentnb.experiments.results.recorded import TASK_TAG, VARIANT_TAG
 from agentnb.experiments.results.rows import Redone, Row, row_of
 from agentnb.models.model import Model
 from agentnb.models.seeds import seeded
@@ -34,6 +35,8 @@ from agentnb.store.store import Store, load_file
 
 CELL_TAG = "cell:"
 """Begins the tag that names the cell of a run."""
+POOL_TAG = "executor:pool"
+"""The tag of a run in a pool, whose log comes later than what it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +67,14 @@ class Work:
             "primary": self.primary,
         }
 
+    def group_of(self, job: Job) -> tuple[str, str]:
+        """Return the variant and the model of a cell."""
+        return self.variants[job.cell.variant].name, job.model_name
+
     def tags_of(self, cell: Cell) -> tuple[str, ...]:
         """Return the tags of the cell's run."""
         task, variant = self.tasks[cell.task], self.variants[cell.variant]
-        return f"experiment:{self.id}", f"task:{task.id}", f"variant:{variant.name}", f"{CELL_TAG}{cell.key}"
+        return f"experiment:{self.id}", f"{TASK_TAG}{task.id}", f"{VARIANT_TAG}{variant.name}", f"{CELL_TAG}{cell.key}"
 
 
 class Resumable(NamedTuple):
@@ -87,6 +94,8 @@ class Job(NamedTuple):
     begun: Resumable | None = None
     redone: bool = False
     """Whether its run was cut off and is made anew."""
+    run_id: str = ""
+    """The id of its run, in a pool; empty for one of its own."""
 
     @property
     def way(self) -> Redone:
@@ -119,9 +128,9 @@ async def run_cell(
     """
     cell, begun = job.cell, job.begun
     columns: Mapping[str, Any] = {}
-    run_id = new_run_id() if begun is None else begun.run_id
+    run_id = (job.run_id or new_run_id()) if begun is None else begun.run_id
     named = work.fields_of(cell, job.model_name) | {"attempt": job.attempt, "redone": job.way}
-    tags, approve = work.tags_of(cell), work.approve
+    tags, approve = (*work.tags_of(cell), *((POOL_TAG,) if job.run_id else ())), work.approve
     options = RunOptions(store=store, show=False, tags=tags, approve=approve, can_ask=False, budget=spending, run_id=run_id)
     run: Run | None = None
     error: Exception | None = None

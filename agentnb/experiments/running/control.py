@@ -29,7 +29,7 @@ class Progress:
     reasons: tuple[tuple[str, int], ...] = ()
     """Why runs did not complete, and how many, the most frequent first."""
     cost: float | None = 0.0
-    """US dollars of all finished cells; None if that of one is unknown."""
+    """US dollars of all finished cells, their judging included; None if that of one is unknown."""
     cost_expected: float | None = None
     """The estimate for all cells; None without one."""
     budget: float | None = None
@@ -73,6 +73,8 @@ class Control:
     cost_expected: float | None = None
     budget: float | None = None
     watchers: list[ProgressWatcher] = field(default_factory=list)
+    waiting: Callable[[], int] = lambda: 0
+    """Returns how many of the cells that were handed on have not begun."""
     _done: int = 0
     _done_here: int = 0
     _running: int = 0
@@ -93,7 +95,7 @@ class Control:
             self.id,
             self.total,
             self._done,
-            self._running,
+            max(0, self._running - self.waiting()),
             tuple(self._reasons.most_common()),
             self._cost,
             self.cost_expected,
@@ -171,7 +173,7 @@ class Control:
         self._done += 1
         if not row.is_completed:
             self._reasons[row.stop_reason or row.status] += 1
-        self._cost = None if self._cost is None or row.cost is None else self._cost + row.cost
+        self._cost = None if self._cost is None or row.spent is None else self._cost + row.spent
 
     def _wake(self) -> None:
         if self._loop is not None and self._woken is not None and not self._loop.is_closed():

@@ -9,7 +9,7 @@ from agentnb.experiments.planning.cells import Cell
 from agentnb.experiments.planning.tasks import ExperimentTask
 from agentnb.experiments.planning.variants import Variant
 from agentnb.experiments.results.folder import ExperimentFolder, Records
-from agentnb.experiments.running.cell_runs import CELL_TAG, Job, Resumable, Work
+from agentnb.experiments.running.cell_runs import CELL_TAG, POOL_TAG, Job, Resumable, Work
 from agentnb.store.store import load_file
 
 ENDED = ("completed", "limited", "stopped", "failed")
@@ -42,9 +42,9 @@ def can_recover(run: Run, task: ExperimentTask, variant: Variant) -> bool:
     """Return whether a run that was cut off can go on as if it had not been.
 
     A call that was running may have had its effect, and the model would be told of the interruption: such a run is made anew,
-    and so are workflows and forks.
+    and so are workflows, forks, and runs in a pool, which may have gone on after the last that is known of them.
     """
-    if task.run is not None or not isinstance(variant.work, Agent) or not run.rounds:
+    if task.run is not None or POOL_TAG in run.tags or not isinstance(variant.work, Agent) or not run.rounds:
         return False
     current = run.open_round
     return current is None or all(record.result is not None for record in current.records)

@@ -7,22 +7,31 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agentnb.detect.run import Run
 from agentnb.experiments.planning.cells import Schedule
+from agentnb.experiments.planning.checks import Check
+from agentnb.experiments.planning.verdicts import Bench
 from agentnb.experiments.results.folder import ExperimentFolder, Records
+from agentnb.experiments.results.judged_rows import with_verdicts
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running.cell_runs import CellRun, Job, Resumable, Work, run_cell
 from agentnb.experiments.running.control import Control
 from agentnb.experiments.running.cut_runs import cell_of, resumable_run
 from agentnb.experiments.running.spending import CellSpending
-from agentnb.runtime.host.host import host_here
+from agentnb.runtime.host.host import Host, host_here, hosted
 from agentnb.runtime.servers.servers import Servers
+from agentnb.store.store import load_file
 
 
 class Executor(Protocol):
     """Runs cells: in this process, or in others."""
 
     places: int
-    """Cells at a time."""
+    """Cells that are handed to it at a time."""
+
+    @property
+    def waiting(self) -> int:
+        """Cells that were handed to it and have not begun."""
 
     async def run(self, job: Job) -> CellRun:
         """Run a cell to its end."""
@@ -39,6 +48,7 @@ class InKernel:
     records: Records
     spending: CellSpending
     places: int
+    waiting: int = 0
     _servers: Servers | None = None
     """The MCP servers of an experiment that runs in code."""
 
@@ -47,7 +57,8 @@ class InKernel:
         servers = host_here().servers
         if servers is None:
             servers = self._servers = self._servers or Servers()
-        return await run_cell(self.work, job, store=self.records.store, spending=self.spending, servers=servers)
+        account = self.spending.account_of(job.cell.key)
+        return await run_cell(self.work, job, store=self.records.store, spending=account, servers=servers)
 
     async def close(self) -> None:
         """End the MCP servers of an experiment that runs in code."""
@@ -67,8 +78,12 @@ class Engine:
     executor: Executor
     retried: dict[str, int] = field(default_factory=dict)
     """Cells to run again, and the number of the attempt."""
+    judges: Sequence[Check] = ()
+    """The checks that ask a model: here, wherever the cells run, so that each verdict is kept and paid for once."""
     _anew: set[str] = field(default_factory=set)
     """Cells whose run was cut off and cannot go on."""
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set as a cell ends, which may leave room in the budget."""
 
     async def run(self, rows: dict[str, Row]) -> None:
         """Run the cells without a row; ``rows``: those there are. A cancellation cancels the cells under way."""
@@ -81,6 +96,7 @@ class Engine:
                 task.cancel()
 
         self.control.begin([row for key, row in rows.items() if key in done and key in own], cancel)
+        self.control.waiting = lambda: self.executor.waiting
         begun = self._begun(rows)
         jobs = self._jobs(done, begun)
         try:
@@ -104,18 +120,45 @@ class Engine:
                     yield Job(cell, name, attempt, begun.get(cell.key), cell.key in self._anew)
 
     async def _work(self, jobs: Iterator[Job]) -> None:
-        while await self.control.may_begin() and not self.spending.is_spent:
+        while await self._may_begin():
             job = next(jobs, None)
             if job is None:
                 return
+            self.spending.begin(job.cell.key, self.work.group_of(job))
             self.control.began()
             try:
                 row, run = await self.executor.run(job)
+                row = await self._judge(row, run, job)
             except BaseException:
                 self.control.left()
                 raise
+            self.spending.end(job.cell.key)
+            self._ended.set()
             self.records.add(row, run)
             self.control.finished(row)
+
+    async def _judge(self, row: Row, run: Run | None, job: Job) -> Row:
+        """Return the row with the verdicts of the judges. A cell under way is judged although the budget is spent."""
+        records = self.records
+        if not self.judges or not row.run_id:
+            return row
+        if run is None and isinstance(records, ExperimentFolder):  # its run stayed where it ran
+            run = load_file(records.store.path(row.run_id))
+        if run is None:
+            return row
+        account = self.spending.account_of(row.key)
+        bench = Bench(records.verdicts, account, self.work.check_seconds, (f"experiment:{self.work.id}",))
+        with hosted(Host()):
+            return await with_verdicts(row, run, self.judges, bench, self.work.tasks[job.cell.task].row_for(job.cell.seed))
+
+    async def _may_begin(self) -> bool:
+        """Wait while the experiment is paused, or what cells under way can spend leaves nothing; return False at its end."""
+        while await self.control.may_begin() and not self.spending.is_spent:
+            if self.spending.has_room:
+                return True
+            self._ended.clear()
+            await self._ended.wait()
+        return False
 
     def _begun(self, rows: dict[str, Row]) -> dict[str, Resumable]:
         """Return the runs of cells without a row, by cell: those that have ended, and those that can go on.

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import pickle
 import sys
+import threading
 from collections.abc import Callable, Coroutine, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import version
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 from agentnb.agent.agent import Agent
 from agentnb.core.log.events import AnyEvent
@@ -18,12 +21,17 @@ from agentnb.experiments.planning.content import servers_of_workflow
 from agentnb.experiments.planning.problems import check_models
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running.cell_runs import CellRun, Job, Work, run_cell
-from agentnb.experiments.running.spending import SentSpending
+from agentnb.experiments.running.rate import Refusal, SharedLimits
+from agentnb.experiments.running.spending import CellAccount
+from agentnb.experiments.running.streamed_logs import LogTail
+from agentnb.models.transport.connections import Account, CallLimits
 from agentnb.runtime.servers.servers import Servers
 from agentnb.store.store import Store
 
-LOOK = 1.0
-"""Seconds between looks at whether the experiment was stopped."""
+TICK = 0.1
+"""Seconds between two pieces of a log."""
+LOOK = 10
+"""Ticks between looks at whether the experiment was stopped."""
 HERE = f"agentnb {version('agentnb')}, Python {sys.version_info[0]}.{sys.version_info[1]}"
 """The versions that must be the same in the kernel and in each worker: functions travel as code."""
 
@@ -40,26 +48,51 @@ class Travelled(NamedTuple):
     """US dollars."""
 
 
-def run_cell_here(data: bytes, job: Job, keeps_logs: bool, topic: str = "", name: str = "") -> Travelled:
+def run_cell_here(
+    data: bytes,
+    job: Job,
+    keeps_logs: bool,
+    pay: Callable[[float], object] = lambda dollars: None,
+    limits: CallLimits | None = None,
+    until_stopped: Callable[[Coroutine[Any, Any, CellRun], LogTail], Coroutine[Any, Any, CellRun]] = lambda cell, _: cell,
+) -> Travelled:
     """Run a cell to its end. ``data``: its work, from `to_bytes`.
 
-    ``topic``, in a Dask worker: the topic under which it tells the kernel that the cell has begun, and each dollar that it
-    spends, which is then known if the worker dies; ``name``: what it calls the attempt there.
+    ``pay``: takes each dollar that it spends; ``until_stopped``: awaits the cell, and may read its logs meanwhile.
     """
-    tell, spent = _teller(topic, name), list[float]()
+    spent = list[float]()
 
-    def pay(message: tuple[str, float]) -> None:
-        spent.append(message[1])
-        tell(*message)
+    def take(dollars: float) -> None:
+        spent.append(dollars)
+        pay(dollars)
 
-    tell("began", 0.0)
     with TemporaryDirectory(prefix="agentnb-") as folder:
         store = Store(folder) if keeps_logs else None
-        running = run_cell(_work(data), job, store=store, spending=SentSpending(pay), servers=_servers())
-        row, run = asyncio.run(_until_stopped(running, topic))
+        running = run_cell(_work(data), job, store=store, spending=CellAccount(take), limits=limits, servers=_servers())
+        row, run = asyncio.run(until_stopped(running, LogTail(Path(folder))))
         logs = {} if store is None else {run_id: store.path(run_id).read_bytes() for run_id in store.ids()}
     events = None if keeps_logs or run is None else [*run.events]
     return Travelled(row, events, logs, sum(spent))
+
+
+def run_cell_on_dask(data: bytes, job: Job, keeps_logs: bool, topic: str, workers: int) -> Travelled:
+    """Run a cell in a Dask worker, which tells the kernel under ``topic`` its beginning, its spending, and its log so far.
+
+    What is told is with the scheduler when the call returns: what the worker only queued would die with it. The rate of a
+    provider is shared with the other ``workers``.
+    """
+    from distributed import get_client
+
+    client = get_client()
+
+    def tell(kind: str, value: Any = None) -> None:
+        client.log_event(topic, {"attempt": job.run_id, "kind": kind, "value": value})
+
+    async def until_stopped(cell: Coroutine[Any, Any, CellRun], tail: LogTail) -> CellRun:
+        return await _told_until_stopped(cell, tail, partial(tell, "log"), _stop_of(client, topic))
+
+    tell("began")
+    return run_cell_here(data, job, keeps_logs, partial(tell, "paid"), _limits(client, topic, workers), until_stopped)
 
 
 def problem_here(data: bytes, versions: str, budget: float | None) -> str:
@@ -81,18 +114,57 @@ def problem_here(data: bytes, versions: str, budget: float | None) -> str:
         return f"it cannot read the experiment: {type(error).__name__}: {error}"
 
 
-async def _until_stopped(running: Coroutine[Any, Any, CellRun], topic: str) -> CellRun:
-    """Return what a cell comes to; in a Dask worker cancel it when the experiment is stopped."""
-    task = asyncio.ensure_future(running)
-    if topic:
-        from distributed import Event, get_client
+async def _told_until_stopped(
+    cell: Coroutine[Any, Any, CellRun], tail: LogTail, tell: Callable[[Any], None], is_stopped: Callable[[], bool]
+) -> CellRun:
+    """Return what a cell comes to; tell its log while it runs, and cancel it when the experiment is stopped."""
 
-        stopped = Event(topic, client=get_client())  # type: ignore[no-untyped-call]  # it has no types
-        while not (await asyncio.wait([task], timeout=LOOK))[0]:
-            if await asyncio.to_thread(stopped.is_set):
-                task.cancel()
-                break
+    def tell_log() -> None:
+        for piece in tail.pieces():
+            tell(tuple(piece))
+
+    task, ticks = asyncio.ensure_future(cell), 0
+    while not (await asyncio.wait([task], timeout=TICK))[0]:
+        await asyncio.to_thread(tell_log)
+        ticks += 1
+        if ticks % LOOK == 0 and await asyncio.to_thread(is_stopped):
+            task.cancel()
+            break
     return await task
+
+
+def _stop_of(client: Any, topic: str) -> Callable[[], bool]:
+    """Return what says whether the experiment was stopped."""
+    from distributed import Event
+
+    is_set: Callable[[], bool] = Event(topic, client=client).is_set  # type: ignore[no-untyped-call]  # it has no types
+    return is_set
+
+
+_making_limits = threading.Lock()
+
+
+def _limits(client: Any, topic: str, workers: int) -> CallLimits:
+    """Return the limiters of this process, which learn of each refusal in another worker."""
+    with _making_limits:  # threads of a worker share them
+        return _limits_of(client, f"{topic}-refused", workers)
+
+
+@lru_cache(maxsize=1)
+def _limits_of(client: Any, topic: str, workers: int) -> CallLimits:
+    own = uuid4().hex
+
+    def tell(refusal: Refusal) -> None:
+        client.log_event(topic, [own, *refusal])
+
+    def take(event: tuple[Any, list[Any]]) -> None:
+        source, account, seconds, asked = event[1]
+        if source != own:
+            shared.take((Account(*account), seconds, asked))
+
+    shared = SharedLimits(workers, tell)
+    client.subscribe_topic(topic, take)
+    return shared.limits
 
 
 @lru_cache(maxsize=1)
@@ -105,13 +177,3 @@ def _work(data: bytes) -> Work:
 def _servers() -> Servers:
     """Return the MCP servers of this process, which cells share."""
     return Servers()
-
-
-def _teller(topic: str, name: str) -> Callable[[str, float], None]:
-    """Return what tells the kernel, which has it when this returns: what the worker only queued would die with it."""
-    if not topic:
-        return lambda kind, dollars: None
-    from distributed import get_client
-
-    client = get_client()
-    return lambda kind, dollars: client.log_event(topic, {"attempt": name, "kind": kind, "dollars": dollars})

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Protocol
-from uuid import uuid4
 
 from msgspec.structs import replace
 
@@ -21,17 +19,20 @@ from agentnb.experiments.defaults import MAX_DEATHS
 from agentnb.experiments.results.folder import ExperimentFolder, Records
 from agentnb.experiments.results.rows import LOST
 from agentnb.experiments.running.cell_runs import CellRun, Job, Work, first_line, row_of_death
+from agentnb.experiments.running.dask_cluster import DaskCluster
 from agentnb.experiments.running.engine import Executor
 from agentnb.experiments.running.pool_worker import HERE, Travelled, problem_here, run_cell_here
 from agentnb.experiments.running.processes import cores
 from agentnb.experiments.running.spending import CellSpending
+from agentnb.experiments.running.streamed_logs import Piece, StreamedLogs
+from agentnb.runtime.runs.launch import new_run_id
 
 POLL = 0.2
 """Seconds between looks at a future that calls nobody back."""
 MAX_WAITS = 10
 """Deaths of workers at which a cell waits before they count as its own: what begins may not be told before a death."""
-SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
-"""What a Dask scheduler must be set to: else it runs cells of a dead worker again unseen, or blames cells that only waited."""
+AHEAD = 2
+"""Cells that are handed to a Dask cluster for each thread: the next is there before the result of the last has come back."""
 
 
 class Pool(Protocol):
@@ -40,6 +41,16 @@ class Pool(Protocol):
     @property
     def submit(self) -> Callable[..., Any]:
         """Takes a function and its arguments; returns what has `done` and `result`."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """A cell that was handed to the pool; its worker tells the rest only with Dask."""
+
+    job: Job
+    has_begun: bool = False
+    spent: float = 0.0
+    """US dollars, as far as it was told."""
 
 
 class InPool:
@@ -51,13 +62,20 @@ class InPool:
         """``places``: cells at a time; ``here``: runs what goes on from a log, which only this process has."""
         self._here = here
         self._pool, self._work, self._records, self._spending = pool, work, records, spending
-        client = getattr(pool, "_client", pool)  # `client.get_executor()` alone would hide what dies
-        self._dask = _Dask(client) if hasattr(client, "scheduler_info") else None
-        self.places = places or (self._dask.threads if self._dask else getattr(pool, "_max_workers", None)) or cores()
+        client = _dask_client(pool)
+        self._dask = None if client is None else DaskCluster(client, self._hear)
+        self.places = places or threads_of(pool) * (AHEAD if self._dask else 1)
         self._data = b""
         self._checked: asyncio.Future[None] | None = None
-        self._under_way: dict[str, Job] = {}
-        """By attempt."""
+        self._under_way: dict[str, _Attempt] = {}
+        """By the id of the run."""
+        self._streamed = None if records.store is None else StreamedLogs(records.store)
+
+    @property
+    def waiting(self) -> int:
+        """Cells that were handed to the cluster and have not begun."""
+        attempts = [*self._under_way.values()]
+        return sum(not attempt.has_begun for attempt in attempts) if self._dask else 0
 
     async def run(self, job: Job) -> CellRun:
         """Run a cell to its end, again if its worker died: each lost attempt is kept as a row.
@@ -71,29 +89,31 @@ class InPool:
         await asyncio.shield(self._checked)
         deaths = waits = 0
         while deaths <= MAX_DEATHS:
-            name = f"{job.cell.key}-{uuid4().hex[:8]}"
-            self._under_way[name] = job
+            run_id = new_run_id()
+            attempt = self._under_way[run_id] = _Attempt(job._replace(run_id=run_id))
+            if self._streamed is not None:
+                self._streamed.begin(run_id)
             try:
-                came = await self._attempt(job, name)
+                came = await self._run(attempt.job)
             except (AgentnbError, asyncio.CancelledError):
                 raise
             except Exception as error:  # of the pool: a run that fails is a row
                 if isinstance(error, BrokenExecutor) or (self._dask is None and isinstance(error, CancelledError)):
                     raise _broken(error) from error
                 if self._dask is not None:
-                    await asyncio.to_thread(self._dask.scatter, self._data)
-                    if name not in self._dask.begun and waits < MAX_WAITS:  # it only waited at a worker that died
+                    await self._scatter()
+                    if not attempt.has_begun and waits < MAX_WAITS:  # it only waited at a worker that died
                         waits += 1
-                        del self._under_way[name]
+                        self._lose(run_id)
                         continue
                 deaths += 1
-                self._lose(name, first_line(error))
+                self._lose(run_id, first_line(error))
                 job = job._replace(redone=True)
+                self._spending.begin(job.cell.key, self._work.group_of(job))
                 continue
-            del self._under_way[name]
-            known = self._dask.take(name) if self._dask else 0.0
-            self._spending.pay(came.spent - known)
-            self._keep(came)
+            del self._under_way[run_id]
+            self._spending.pay(job.cell.key, came.spent - attempt.spent)
+            self._keep(run_id, came)
             return CellRun(came.row, None if came.events is None else Run.from_events(came.events))
         return CellRun(row_of_death(self._work, job, f"Its workers died {MAX_DEATHS + 1} times"), None)
 
@@ -101,8 +121,9 @@ class InPool:
         """Let go of the pool, which goes on. What it still runs is lost: Dask is asked to stop it."""
         if self._dask is not None:
             await asyncio.to_thread(self._dask.close, stop=bool(self._under_way))
-        for name in [*self._under_way]:
-            self._lose(name, "The experiment ended before it")
+        for run_id, attempt in [*self._under_way.items()]:
+            only_waited = self._dask is not None and not attempt.has_begun
+            self._lose(run_id, "" if only_waited else "The experiment ended before it")
         await self._here.close()
 
     async def _check(self) -> None:
@@ -110,7 +131,7 @@ class InPool:
         self._data = to_bytes(self._work, "The experiment")
         given = (self._data, HERE, self._spending.limit)
         if self._dask is not None:
-            found = await asyncio.to_thread(self._dask.begin, given, self._spending)
+            found = await asyncio.to_thread(self._dask.begin, *given)
         else:
             asked = [self._pool.submit(problem_here, *given) for _ in range(self.places)]
             found = {f"worker {place}": await _result(future) for place, future in enumerate(asked, 1)}
@@ -120,100 +141,70 @@ class InPool:
             more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
             raise SettingsError(f"{name}{more} cannot run the experiment: {text}", "Set its workers up like this kernel")
 
-    async def _attempt(self, job: Job, name: str) -> Travelled:
+    async def _scatter(self) -> None:
+        assert self._dask is not None, "it is a Dask cluster"
+        try:
+            await asyncio.to_thread(self._dask.scatter, self._data)
+        except (OSError, TimeoutError) as error:
+            raise _broken(error) from error
+
+    async def _run(self, job: Job) -> Travelled:
         keeps_logs = self._records.store is not None
         try:
             if self._dask is None:
                 future = self._pool.submit(run_cell_here, self._data, job, keeps_logs)
             else:
-                future = self._dask.submit(job, keeps_logs, name)
+                future = self._dask.submit(job, keeps_logs)
         except Exception as error:  # it was shut down, or its client closed
             raise _broken(error) from error
         came: Travelled = await _result(future)
         return came
 
-    def _keep(self, came: Travelled) -> None:
+    def _hear(self, message: Mapping[str, Any]) -> None:
+        """Take what a worker tells of an attempt. Called on a thread of the Dask client."""
+        run_id, value = message["attempt"], message["value"]
+        attempt = self._under_way.get(run_id)
+        if attempt is None:  # it was given up, and its money is spent all the same
+            if message["kind"] == "paid":
+                self._spending.pay("", value)
+        elif message["kind"] == "began":
+            attempt.has_begun = True
+        elif message["kind"] == "paid":
+            attempt.spent += value
+            self._spending.pay(attempt.job.cell.key, value)
+        elif self._streamed is not None:
+            self._streamed.take(run_id, Piece(*value))
+
+    def _keep(self, run_id: str, came: Travelled) -> None:
         """Write the logs of a run, each whole or not at all."""
-        if isinstance(self._records, ExperimentFolder):
-            for run_id, data in came.logs.items():
-                self._records.add_log(run_id, data)
+        if isinstance(self._records, ExperimentFolder) and self._streamed is not None:
+            with self._streamed.ending(run_id):
+                for name, data in came.logs.items():
+                    self._records.add_log(name, data)
 
-    def _lose(self, name: str, why: str) -> None:
-        """Keep an attempt that gives no row as one, with the spending that is known of it."""
-        job = self._under_way.pop(name)
-        spent = self._dask.take(name) if self._dask else None  # a plain pool tells nothing
-        row = row_of_death(self._work, job, why)
-        self._records.add(replace(row, status=LOST, cost=spent, at=datetime.now(UTC)))
-
-
-class _Dask:
-    """A Dask cluster, seen from a client. Its workers tell what begins and what is spent."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self._topic = f"agentnb-{uuid4().hex}"
-        self._spent: Counter[str] = Counter()
-        """By attempt, the US dollars that its worker has told of."""
-        self.begun: set[str] = set()
-        """The attempts that have begun."""
-        self._data: Any = None
-
-    @property
-    def threads(self) -> int:
-        """The threads of all its workers."""
-        return int(sum(self._client.nthreads().values()))
-
-    def begin(self, given: tuple[Any, ...], spending: CellSpending) -> dict[str, str]:
-        """Return why its workers cannot run cells, by worker. Raises `SettingsError` for a scheduler that hides deaths."""
-        settings = self._client.run_on_scheduler(partial(_settings_of_scheduler, [*SCHEDULER]))
-        wrong = {name: value for name, value in SCHEDULER.items() if settings[name] != value}
-        if wrong:
-            have = ", ".join(f"{name} is {settings[name]}" for name in wrong)
-            what = f"The scheduler would run cells of a dead worker again unseen, or blame others: {have}"
-            raise SettingsError(what, f"Before the cluster starts: dask.config.set({wrong!r})")
-
-        def note(event: tuple[Any, Any]) -> None:
-            told = event[1]
-            if told["kind"] == "began":
-                self.begun.add(told["attempt"])
-            elif told["kind"] == "paid":
-                self._spent[told["attempt"]] += told["dollars"]
-                spending.pay(told["dollars"])
-
-        self._client.subscribe_topic(self._topic, note)
-        self.scatter(given[0])
-        found: dict[str, str] = self._client.run(problem_here, *given)
-        return found
-
-    def scatter(self, data: bytes) -> None:
-        """Give the work to all workers, again after a death: those that had it may be gone."""
-        self._data = self._client.scatter(data, broadcast=True, hash=False)
-
-    def submit(self, job: Job, keeps_logs: bool, name: str) -> Any:
-        """Have a worker run a cell once: a key for each attempt, which no worker is given again."""
-        key = f"agentnb-{name}"
-        return self._client.submit(
-            run_cell_here, self._data, job, keeps_logs, self._topic, name, key=key, pure=False, retries=0
-        )
-
-    def take(self, name: str) -> float:
-        """Return the dollars that are known of an attempt."""
-        return self._spent.pop(name, 0.0)
-
-    def close(self, *, stop: bool) -> None:
-        """Listen no longer. ``stop``: ask what still runs to end."""
-        from distributed import Event
-
-        with suppress(Exception):  # the cluster may be gone
-            if stop:
-                Event(self._topic, client=self._client).set()  # type: ignore[no-untyped-call]  # it has no types
-            self._client.unsubscribe_topic(self._topic)
+    def _lose(self, run_id: str, why: str = "") -> None:
+        """Put the logs of an attempt aside that gives no row. ``why``: keep it as one, with what it is known to have spent."""
+        attempt, log_id = self._under_way.pop(run_id), ""
+        if isinstance(self._records, ExperimentFolder) and self._streamed is not None:
+            with self._streamed.ending(run_id) as run_ids:
+                self._records.put_aside(run_ids)
+                log_id = run_id if run_id in run_ids else ""
+        if why:
+            spent = attempt.spent if self._dask else None  # a plain pool tells nothing
+            row = row_of_death(self._work, attempt.job, why)
+            self._records.add(replace(row, run_id=log_id, status=LOST, cost=spent, at=datetime.now(UTC)))
 
 
-def _settings_of_scheduler(names: list[str]) -> dict[str, Any]:
-    import dask
+def threads_of(pool: Any) -> int:
+    """Return how many cells a pool runs at a time: the threads of all workers of a Dask cluster, else what it says itself."""
+    client = _dask_client(pool)
+    return (sum(client.nthreads().values()) if client is not None else getattr(pool, "_max_workers", None)) or cores()
 
-    return {name: dask.config.get(name, None) for name in names}
+
+def _dask_client(pool: Any) -> Any:
+    """Return the Dask client of a pool, if it has one: its executor alone would hide what dies."""
+    client = getattr(pool, "_client", pool)
+    return client if hasattr(client, "scheduler_info") else None
 
 
 async def _result(future: Any) -> Any:
@@ -224,7 +215,8 @@ async def _result(future: Any) -> Any:
             future.add_done_callback(lambda _: _wake(loop, done))
             await done.wait()
         else:
-            while not future.done():  # noqa: ASYNC110  # jobs of submitit call nobody back
+            # Jobs of submitit call nobody back, and those that it debugs run in this call.
+            while not await asyncio.to_thread(future.done):  # noqa: ASYNC110
                 await asyncio.sleep(POLL)
         return await asyncio.to_thread(future.result)
     except asyncio.CancelledError:

@@ -37,6 +37,8 @@ def cores() -> int:
 class InProcesses:
     """Runs cells in worker processes, which start with the first cell. Used on one event loop."""
 
+    waiting = 0
+
     def __init__(
         self,
         work: Work,
@@ -70,6 +72,8 @@ class InProcesses:
                 if deaths > MAX_DEATHS:
                     return CellRun(row_of_death(self._work, job, f"The process that ran it died {deaths} times"), None)
                 job = self._continued(job)
+                if job.redone:
+                    self._spending.begin(job.cell.key, self._work.group_of(job))
                 continue
             return CellRun(row, None if events is None else Run.from_events(events))
 
@@ -162,7 +166,7 @@ class _Process:
             except (EOFError, OSError, TypeError):  # closed meanwhile
                 break
             if kind == "paid":
-                self._spending.pay(given)
+                self._spending.pay(*given)
             else:
                 self._tell(self._take, kind, given)
         self._tell(self._lose)

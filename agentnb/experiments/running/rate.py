@@ -38,9 +38,8 @@ class SharedLimits:
         self.limits = CallLimits(self._limiter)
 
     def _limiter(self, account: Account) -> SharedLimiter:
-        if account not in self._limiters:
-            self._limiters[account] = SharedLimiter(account, self._processes, self._tell)
-        return self._limiters[account]
+        # In one step: calls ask on one thread, and refusals come on another.
+        return self._limiters.setdefault(account, SharedLimiter(account, self._processes, self._tell))
 
     def take(self, refusal: Refusal) -> None:
         """Record a refusal of another process."""

@@ -16,7 +16,7 @@ from agentnb.errors import AgentnbError, StoreError
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running.cell_runs import Job, Work, run_cell
 from agentnb.experiments.running.rate import Refusal, SharedLimits
-from agentnb.experiments.running.spending import SentSpending
+from agentnb.experiments.running.spending import CellAccount
 from agentnb.runtime.servers.servers import Servers
 from agentnb.settings import keep_key
 from agentnb.store.store import Store
@@ -47,7 +47,7 @@ class Finished(NamedTuple):
 Sent: TypeAlias = (
     tuple[Literal["finished"], Finished]
     | tuple[Literal["failed"], tuple[str, StoreError]]
-    | tuple[Literal["paid"], float]
+    | tuple[Literal["paid"], tuple[str, float]]
     | tuple[Literal["refused"], Refusal]
 )
 """What a worker sends: a finished cell, the error of one without a log, dollars spent, a refusal for too many requests."""
@@ -86,7 +86,6 @@ class _Worker:
         self._store = None if setup.folder is None else Store(setup.folder)
         self._sending = threading.Lock()
         self._rate = SharedLimits(setup.processes, lambda refusal: self._send(("refused", refusal)))
-        self._spending = SentSpending(self._send)
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
 
@@ -125,7 +124,7 @@ class _Worker:
                 self._work,
                 job,
                 store=self._store,
-                spending=self._spending,
+                spending=CellAccount(lambda dollars: self._send(("paid", (job.cell.key, dollars)))),
                 limits=self._rate.limits,
                 servers=self._servers,
             )

@@ -1,4 +1,4 @@
-"""Packages of the extra ``stats``, imported when a statistic needs them."""
+"""Packages of extras, such as ``stats``, imported when they are needed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from agentnb.advice import Install
 from agentnb.errors import SettingsError
 
 
-def load_extra(module: str) -> Any:
-    """Import a module of the extra ``stats``, such as ``scipy.special``. Raises `SettingsError` if it is missing."""
+def load_extra(module: str, extra: str = "stats", purpose: str = "To compare variants") -> Any:
+    """Import a module of an extra, such as ``scipy.special``. Raises `SettingsError` if it is missing."""
     try:
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
         raise SettingsError(
-            f"To compare variants needs the package {package}", Install("agentnb[stats]", lead="Install it")
+            f"{purpose} needs the package {package}", Install(f"agentnb[{extra}]", lead="Install it")
         ) from error

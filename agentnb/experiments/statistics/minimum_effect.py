@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from agentnb.experiments.statistics.clusters import ClusterDifferences, Labels, compute_differences, estimate_mean
 from agentnb.experiments.statistics.extras import load_extra
-from agentnb.experiments.statistics.sign_flips import sum_flips
-from agentnb.experiments.statistics.tasks import MIN_TASKS, TaskValues, TooFewTasks
+from agentnb.experiments.statistics.sign_flips import required_clusters, sum_flips
+from agentnb.experiments.statistics.tasks import ALPHA, MIN_TASKS, TaskValues, TooFewTasks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
 
-POWER, ALPHA = 0.8, 0.05
+POWER = 0.8
 EXPERIMENTS = 500
 SEED = 20_260
 FLIP_BITS = 8
@@ -32,19 +32,24 @@ STEPS = 8
 """Times that the range of the effect is halved."""
 
 
-def estimate_minimum_effect(a: TaskValues, b: TaskValues, *, tasks: Labels = None, clusters: Labels = None) -> float | None:
+def estimate_minimum_effect(
+    a: TaskValues, b: TaskValues, *, tasks: Labels = None, clusters: Labels = None, alpha: float = ALPHA
+) -> float | None:
     """Return the smallest difference that a comparison like this one shows four times in five; None if there is none.
 
     Takes what `estimate_difference` takes. New experiments have clusters like those of this one: which ones, and how often,
-    is as uncertain as their number leaves it. Equal differences of all clusters tell nothing of others: None.
+    is as uncertain as their number leaves it. Equal differences of all clusters tell nothing of others: None. ``alpha``: the
+    level of the test.
     """
     found = compute_differences(a, b, tasks, clusters)
-    if isinstance(found, TooFewTasks) or found.all_equal:
+    if isinstance(found, TooFewTasks) or found.all_equal or _are_too_few(len(found.clusters), alpha):
         return None
-    return _of_numbers(found) if found.marks is None else _of_marks(found)
+    return _of_numbers(found, alpha) if found.marks is None else _of_marks(found, alpha)
 
 
-def plan_minimum_effect_of_passes(sizes: Sequence[int], runs: int, pass_rate: float, clustering: float = 0.0) -> float | None:
+def plan_minimum_effect_of_passes(
+    sizes: Sequence[int], runs: int, pass_rate: float, clustering: float = 0.0, alpha: float = ALPHA
+) -> float | None:
     """Return the smallest difference in the pass rate that is shown four times in five; None if no possible one is.
 
     ``sizes``: the number of tasks of each cluster; ``runs``: those of a task in an arm; ``clustering``: the intraclass
@@ -52,7 +57,7 @@ def plan_minimum_effect_of_passes(sizes: Sequence[int], runs: int, pass_rate: fl
     """
     import numpy as np
 
-    if len(sizes) < MIN_TASKS:
+    if _are_too_few(len(sizes), alpha):
         return None
     rng, counts = np.random.default_rng(SEED), _spread(sizes)
     shape = (sum(counts), EXPERIMENTS)
@@ -61,18 +66,22 @@ def plan_minimum_effect_of_passes(sizes: Sequence[int], runs: int, pass_rate: fl
     starts = np.cumsum([0, *counts[:-1]])
     a, b = (np.add.reduceat(rng.binomial(runs, rates) / runs, starts, axis=0) for _ in "ab")
     tasks = np.repeat(np.asarray(counts, dtype=float)[:, None], EXPERIMENTS, axis=1)
-    return _search_passes(a, b, tasks, runs * tasks, np.full(EXPERIMENTS, pass_rate), len(sizes))
+    return _search_passes(a, b, tasks, runs * tasks, np.full(EXPERIMENTS, pass_rate), len(sizes), alpha=alpha)
 
 
-def plan_minimum_effect_of_numbers(sizes: Sequence[int], deviation: float) -> float | None:
+def plan_minimum_effect_of_numbers(sizes: Sequence[int], deviation: float, alpha: float = ALPHA) -> float | None:
     """Return the same for numbers whose differences by task have this standard deviation, and are normal."""
     import numpy as np
 
-    if len(sizes) < MIN_TASKS or not deviation:
+    if _are_too_few(len(sizes), alpha) or not deviation:
         return None
     counts = np.asarray(_spread(sizes), dtype=float)[:, None]
     drawn = np.random.default_rng(SEED).normal(0, 1, (len(counts), EXPERIMENTS)) * counts**0.5
-    return deviation * _search_numbers(drawn, np.repeat(counts, EXPERIMENTS, axis=1), len(sizes))
+    return deviation * _search_numbers(drawn, np.repeat(counts, EXPERIMENTS, axis=1), len(sizes), alpha)
+
+
+def _are_too_few(clusters: int, alpha: float) -> bool:
+    return clusters < max(MIN_TASKS, required_clusters(alpha) or MIN_TASKS)
 
 
 def _spread(sizes: Sequence[int]) -> list[int]:
@@ -81,7 +90,7 @@ def _spread(sizes: Sequence[int]) -> list[int]:
     return [ordered[place * len(sizes) // kept] for place in range(kept)]
 
 
-def _of_marks(found: ClusterDifferences) -> float | None:
+def _of_marks(found: ClusterDifferences, alpha: float) -> float | None:
     """Draw clusters like those seen, each with its arms as they are or swapped, as if nothing differed.
 
     One that passes and one that fails, of half the weight, stand for those that were not seen.
@@ -104,7 +113,7 @@ def _of_marks(found: ClusterDifferences) -> float | None:
     is_swapped = rng.random(chosen.shape) < 0.5
     arms = np.where(is_swapped, b[chosen], a[chosen]), np.where(is_swapped, a[chosen], b[chosen])
     rates = (weights @ (a + b)) / (weights @ tasks) / 2
-    return _search_passes(*arms, tasks[chosen], steps * numbers[chosen], rates, len(seen), _estimate_diversity(found))
+    return _search_passes(*arms, tasks[chosen], steps * numbers[chosen], rates, len(seen), _estimate_diversity(found), alpha)
 
 
 def _estimate_diversity(found: ClusterDifferences) -> float:
@@ -116,7 +125,7 @@ def _estimate_diversity(found: ClusterDifferences) -> float:
     return max(1 - noise / whole, 0.0) if whole else 0.0
 
 
-def _of_numbers(found: ClusterDifferences) -> float:
+def _of_numbers(found: ClusterDifferences, alpha: float) -> float:
     """Draw clusters like those seen, smoothed by normal noise, with a mean and a deviation as uncertain as theirs.
 
     ``+ 2``: for normal differences 1 would do; of 6 lognormal ones it makes the power .75.
@@ -132,12 +141,12 @@ def _of_numbers(found: ClusterDifferences) -> float:
     chosen = rng.integers(0, seen, (kept, EXPERIMENTS))
     drawn = (1 - share**2) ** 0.5 * rest[chosen] + share * noise[chosen] * rng.normal(0, 1, chosen.shape)
     drawn *= ((seen - 1) / rng.chisquare(seen - 1, EXPERIMENTS)) ** 0.5
-    return _search_numbers(drawn, tasks[chosen], seen)
+    return _search_numbers(drawn, tasks[chosen], seen, alpha)
 
 
-def _search_numbers(drawn: Floats, tasks: Floats, clusters: int) -> float:
+def _search_numbers(drawn: Floats, tasks: Floats, clusters: int, alpha: float) -> float:
     def reached(size: float) -> bool:
-        return all(_measure_power(sign * drawn + size * tasks, tasks, clusters) >= POWER for sign in (1, -1))
+        return all(_measure_power(sign * drawn + size * tasks, tasks, clusters, alpha) >= POWER for sign in (1, -1))
 
     high = float(drawn.std() / tasks.mean())
     while not reached(high):
@@ -146,7 +155,14 @@ def _search_numbers(drawn: Floats, tasks: Floats, clusters: int) -> float:
 
 
 def _search_passes(
-    a: Floats, b: Floats, tasks: Floats, runs: Floats, rates: Floats, clusters: int, diversity: float = 0.0
+    a: Floats,
+    b: Floats,
+    tasks: Floats,
+    runs: Floats,
+    rates: Floats,
+    clusters: int,
+    diversity: float = 0.0,
+    alpha: float = ALPHA,
 ) -> float | None:
     """Return the effect for arms with these sums of pass rates by cluster and experiment, which have no effect yet.
 
@@ -164,7 +180,7 @@ def _search_passes(
             passed = rng.binomial(failed, chances)
             together = failed * (rng.random(failed.shape) < chances)
             passed = np.where(rng.random(failed.shape) < diversity, together, passed)
-            return _measure_power(first - second + lift * passed, tasks, clusters, is_binary=True) >= POWER
+            return _measure_power(first - second + lift * passed, tasks, clusters, alpha, is_binary=True) >= POWER
 
         highest = float(1 - rate.mean())
         if low >= highest or not reached(highest):
@@ -186,7 +202,7 @@ def _halve(reached: Callable[[float], bool], high: float, low: float = 0.0) -> f
     return high
 
 
-def _measure_power(totals: Floats, tasks: Floats, clusters: int, *, is_binary: bool = False) -> float:
+def _measure_power(totals: Floats, tasks: Floats, clusters: int, alpha: float, *, is_binary: bool = False) -> float:
     """Return the share of experiments, one a column, that show a positive mean."""
     import numpy as np
 
@@ -194,12 +210,12 @@ def _measure_power(totals: Floats, tasks: Floats, clusters: int, *, is_binary: b
     if clusters > len(totals):
         mean = totals.sum() / tasks.sum()
         error = (totals - mean * tasks).std() / tasks.mean() / clusters**0.5
-        return float(special.ndtr(mean / error - special.ndtri(1 - ALPHA / 2)))
+        return float(special.ndtr(mean / error - special.ndtri(1 - alpha / 2)))
     order = np.argsort(-np.abs(totals), axis=0, kind="stable")
     sums = np.abs(sum_flips(np.take_along_axis(totals, order, axis=0), FLIP_BITS))
-    is_shown = (sums >= sums[0] * (1 - 1e-9)).mean(axis=0) < ALPHA
+    is_shown = (sums >= sums[0] * (1 - 1e-9)).mean(axis=0) < alpha
     if is_binary:
         usual = np.sqrt((totals**2).sum(axis=0) / np.maximum((totals != 0).sum(axis=0), 1))
         totals, tasks = np.concatenate([totals, [usual, -usual]]), np.pad(tasks, ((0, 2), (0, 0)), constant_values=1)
     mean, error, freedom = estimate_mean(totals, tasks)
-    return float((is_shown & (mean > special.stdtrit(freedom, 1 - ALPHA / 2) * error)).mean())
+    return float((is_shown & (mean > special.stdtrit(freedom, 1 - alpha / 2) * error)).mean())

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from agentnb.experiments.statistics.clusters import ClusterDifferences, Labels, compute_differences, make_test
 from agentnb.experiments.statistics.extras import load_extra
+from agentnb.experiments.statistics.sign_flips import required_clusters
 from agentnb.experiments.statistics.tasks import EQUAL_SHARE, TaskValues, TooFewTasks
 
 MIN_SKEWED = 25
@@ -41,9 +42,15 @@ def estimate_difference(
     the labels of the units. For any number of clusters, the p value is the larger of those of sign flips of whole clusters and
     of t with the cluster-robust error CR2, and the interval holds both. Flips alone are too sure of skewed differences, and t
     alone of few or discrete ones. Where all differences are equal no interval can be estimated, and p is that of sign flips.
+    Too few are those of which no p value can be as small as ``1 - confidence``.
     """
     differences = compute_differences(a, b, tasks, clusters)
-    return differences if isinstance(differences, TooFewTasks) else analyse_differences(differences, confidence)
+    if isinstance(differences, TooFewTasks):
+        return differences
+    sizes, required = tuple(map(len, differences.clusters)), required_clusters(1 - confidence) or 0
+    if len(sizes) < required:
+        return TooFewTasks(sizes, differences.left_out, required)
+    return analyse_differences(differences, confidence)
 
 
 def analyse_differences(differences: ClusterDifferences, confidence: float) -> Difference:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import ceil, inf
+from math import ceil, inf, log2
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agentnb.experiments.statistics.tasks import EQUAL_SHARE
@@ -34,6 +34,12 @@ is exact whatever the code.
 """
 CODE_SEED = 20_350
 """Seed of the parity bits of the code."""
+
+
+def required_clusters(level: float) -> int | None:
+    """Return the fewest differences whose p value can be as small as the level; None if that of no number of them can."""
+    flips = ceil(log2(1 / level) - 1e-9)
+    return flips + 1 if flips <= CODE_BITS else None
 
 
 class FlipTest(NamedTuple):

@@ -8,6 +8,8 @@ from typing import NamedTuple, TypeAlias
 
 MIN_TASKS = 6
 """Fewest tasks, or clusters of tasks, of which anything is said: with 5, no p value of sign flips is below .05."""
+ALPHA = 0.05
+"""Level of a test; of all planned looks together where there are several."""
 EQUAL_SHARE = 1e-12
 """Share of their size by which two values may differ and still count as equal: rounding errors are smaller."""
 

@@ -11,13 +11,13 @@ from statistics import fmean
 from typing import NamedTuple
 
 from agentnb.display.texts.labels import counted, first_line
+from agentnb.experiments.design import price_told
 from agentnb.experiments.results.comparison import Comparison, log_of, shown, signed
 from agentnb.experiments.results.rows import STATES
 from agentnb.experiments.results.values import task_means
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.views.numbers import UNKNOWN, estimate_told, limits_told, p_told
 
-SIGNIFICANT = 0.05
 MAX_NAMED = 3
 """Pairs that are named of those that are left out."""
 MAX_REASONS = 2
@@ -76,10 +76,14 @@ def _verdict(comparison: Comparison) -> str:
             return f"None of the {analysis.tasks} paired tasks differs.{_exceptions(analysis)}"
         return f"All tasks differ alike{rests}: {comparison.primary} is higher with {more!r}.{_exceptions(analysis)}"
     p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
-    if p_value < SIGNIFICANT:
-        return f"A difference is shown{rests}: {comparison.primary} is higher with {more!r}."
+    if p_value < comparison.level:
+        return f"A difference is shown{_at_look(comparison)}{rests}: {comparison.primary} is higher with {more!r}."
     adjusted = f" after adjusting for {comparison.family} comparisons" if comparison.p_adjusted is not None else ""
-    return f"No difference is shown{adjusted}.{_detectable(comparison)}"
+    return f"No difference is shown{_at_look(comparison)}{adjusted}.{_detectable(comparison)}"
+
+
+def _at_look(comparison: Comparison) -> str:
+    return "" if comparison.look is None else f" at {comparison.look.name}"
 
 
 def _ground(comparison: Comparison) -> str:
@@ -109,6 +113,7 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
     analysis = comparison.analysis
     if isinstance(analysis, Difference) and not comparison.is_identical:
         yield Fact("Difference", _difference(comparison, analysis), "mean of tasks, each with equal weight")
+        yield from _look(comparison)
         yield from _extremes(comparison)
         yield from _means(comparison)
         yield from _completed(comparison)
@@ -121,6 +126,13 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
         yield from _ratios(comparison)
     if not comparison.is_identical:
         yield from _loops(comparison)
+
+
+def sensitivity(comparison: Comparison) -> Iterator[Fact]:
+    """Yield the numbers that say what the difference would be with other values, or without some runs."""
+    if isinstance(comparison.analysis, Difference) and not comparison.is_identical:
+        yield from _extremes(comparison)
+        yield from _completed(comparison)
 
 
 def flips_of(comparison: Comparison, most: int) -> list[Flip]:
@@ -154,6 +166,13 @@ def _difference(comparison: Comparison, analysis: Difference) -> str:
         alone = f"interval and {p_told(analysis.p_value)} of this one alone"
         parts.append(f"{p_told(comparison.p_adjusted)} by Holm over {family} ({alone})")
     return ", ".join(parts)
+
+
+def _look(comparison: Comparison) -> Iterator[Fact]:
+    if comparison.look is not None:
+        level = f"p below {comparison.level:.2g}, so that all {comparison.look.of} looks together err in 5 %"
+        price = "" if comparison.price is None else price_told(comparison.price)
+        yield Fact("Planned look", f"{comparison.look}: {level}", price)
 
 
 def _extremes(comparison: Comparison) -> Iterator[Fact]:

@@ -7,7 +7,17 @@ from collections.abc import Iterator
 
 from agentnb.display.markup import Html
 from agentnb.display.texts.labels import counted, first_line
-from agentnb.experiments.design import DRAWS, RUN_A_PILOT, Design, effect_told, ground_told, shape_told
+from agentnb.experiments.design import (
+    DRAWS,
+    RUN_A_PILOT,
+    Design,
+    aside_told,
+    effect_told,
+    ground_told,
+    looks_told,
+    price_told,
+    shape_told,
+)
 from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.views.layout import facts_html, facts_text, hint_html, sentence_html, text_of, view_html
 from agentnb.experiments.views.numbers import UNKNOWN, money, time_told
@@ -55,7 +65,11 @@ def _design_facts(design: Design) -> Iterator[tuple[str, str, str]]:
     if design.models:
         yield "Models", _names(design.models), ""
     yield "Minimum detectable effect", effect_told(design), ground_told(design)
+    if design.looks:
+        yield "Looks", looks_told(design), price_told(design.price)
     yield "Cost", money(design.cost), "" if design.cost is None else "for all runs"
+    if design.budget is not None:
+        yield "Budget", money(design.budget), aside_told(design)
     yield "Time", time_told(design.seconds), "" if design.seconds is None else "by the pilot"
     if design.unseeded:
         yield "Without a seed", _names(design.unseeded), DRAWS

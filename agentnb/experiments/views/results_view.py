@@ -31,7 +31,7 @@ def results_html(results: Results) -> Html:
         "Results",
         _about(results),
         sentence_html(_sentence(results)),
-        table_html(_headings(results), _rows(results), numbers=range(1, 5)),
+        table_html(*means_of(results), numbers=range(1, 5)),
         failed,
         notes_html(results.notes),
         hint_html(_hint(results)),
@@ -41,7 +41,7 @@ def results_html(results: Results) -> Html:
 def results_text(results: Results) -> str:
     """Return the same as lines of text."""
     reasons = [f"  {count} did not complete: {first_line(reason, MAX_OF_A_REASON)}" for reason, count in _reasons(results)]
-    lines = [f"Results · {_about(results)}", _sentence(results), *table_text(_headings(results), _rows(results)), *reasons]
+    lines = [f"Results · {_about(results)}", _sentence(results), *table_text(*means_of(results)), *reasons]
     return text_of([*lines, *[f"Note: {note}" for note in results.notes], _hint(results)])
 
 
@@ -53,6 +53,11 @@ def _sentence(results: Results) -> str:
     if results.is_covered:
         return f"{counted(results.missing, 'run')} missing. {COVERED}."
     return ""
+
+
+def means_of(results: Results) -> tuple[list[str], list[list[str]]]:
+    """Return runs, and unless they are covered means and cost, by variant, as headings and rows."""
+    return _headings(results), _rows(results)
 
 
 def _headings(results: Results) -> list[str]:
@@ -89,7 +94,11 @@ def _reasons(results: Results) -> list[tuple[str, int]]:
 def _hint(results: Results) -> str:
     if results.is_covered:
         return "Run it again to make the missing runs: await exp.run()"
+    if results.is_by_round:
+        return "What each guidance set brought soon after its rounds: lift(results)"
     if len(results.variants) < 2:
         return "All rows: results.table()"
+    if results.look is not None and not results.look.is_last:
+        return f"Compare at this look: compare(results). To the next look: await exp.run(). {NO_DIFFERENCE}"
     a, b = results.variants[1], results.variants[0]
     return f"Compare: compare(results, {a!r}, {b!r}). {NO_DIFFERENCE}"

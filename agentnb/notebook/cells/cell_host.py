@@ -16,7 +16,7 @@ from agentnb.display.card.nested import NestedRuns
 from agentnb.experiments.running.control import Control, Progress
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
-from agentnb.notebook.frontend import can_ask, view_for
+from agentnb.notebook.frontend import asker, can_ask, view_for
 from agentnb.notebook.views import Cell, DisplayView, TerminalView
 from agentnb.runtime.host.host import Beginning, Host
 from agentnb.runtime.host.live import LiveRun
@@ -94,7 +94,12 @@ class CellHost:
         """Return what the runs take that the code of the cell begins."""
         asks = can_ask(self._shell, blocks=True)
         return replace(
-            self._session.host(), watch=self._watch, begun=self._take, can_ask=asks, experiment=self._watch_experiment
+            self._session.host(),
+            watch=self._watch,
+            begun=self._take,
+            can_ask=asks,
+            ask=asker(self._shell),
+            experiment=self._watch_experiment,
         )
 
     def has_card_of(self, run_id: str) -> bool:

@@ -13,7 +13,7 @@ from agentnb.core.run.approvals import RULES
 from agentnb.errors import SettingsError
 from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
 from agentnb.policies.permissions.approval_mode import SETTING as MODE
-from agentnb.policies.permissions.matching import CallSubject, RuleMatcher, matchers_of
+from agentnb.policies.permissions.matching import NO_MATCHER, CallSubject, RuleMatcher, matchers_of
 from agentnb.policies.permissions.places import unknown_parts
 from agentnb.policies.permissions.rules import NO_RULES, Rule, RuleList, RuleVerdict
 from agentnb.tools.subject import CallNature, Flag, depends_on_call, flag_of, has_changed, kind_of_subject, nature_of
@@ -107,7 +107,8 @@ class Permissions:
 
     def confirming(self, more: Iterable[Rule]) -> Permissions:
         """Return the permissions with more calls about which the person is asked each time."""
-        return replace(self, confirms=tuple(dict.fromkeys((*self.confirms, *more))))
+        added = tuple(more)
+        return replace(self, confirms=tuple(dict.fromkeys((*self.confirms, *added)))) if added else self
 
     def for_tool(self, name: str, tool: Tool, work_dir: Path) -> ToolPermissions:
         """Return the permissions for the calls of one tool."""
@@ -117,9 +118,26 @@ class Permissions:
 class ToolPermissions:
     """The permissions of a run for the calls of one tool."""
 
+    # Of most runs, which have no rules.
+    _confirms = _denies = _inner_asks = _allows = _asks = NO_MATCHER
+
     def __init__(self, permissions: Permissions, name: str, tool: Tool, work_dir: Path) -> None:
         self.tool = tool
         self._work_dir = work_dir
+        if permissions.layers or permissions.confirms:
+            self._read_rules(permissions, name)
+        self._denial = self._unconditional(permissions.layers, flag_of(tool))
+        self._mode, self._is_per_call = permissions.mode, depends_on_call(tool)
+        default = permissions.mode.default(tool)
+        self._default = _DEFAULTS[default]
+        if default == "deny" and self._denial is None and not self._is_per_call:
+            self._denial = BY_DEFAULT_DENIED
+        has_rules = bool(self._denies or self._confirms or self._inner_asks or self._allows or self._asks)
+        self.is_free = self._denial is None and default == "allow" and not has_rules and not self._is_per_call
+        """Whether each of its calls is allowed."""
+
+    def _read_rules(self, permissions: Permissions, name: str) -> None:
+        tool, work_dir = self.tool, self._work_dir
         kind = kind_of_subject(tool)
         layers = [[rule for rule in layer.rules if rule.holds_for(name, tool)] for layer in permissions.layers]
         confirms = [rule for rule in permissions.confirms if rule.may_be_about(name, tool)]
@@ -130,15 +148,6 @@ class ToolPermissions:
         self._denies = RuleMatcher.of(enumerate(denies), kind, work_dir)
         _, self._inner_asks = matchers_of([rule for layer in layers[1:] for rule in layer], kind, work_dir)
         self._allows, self._asks = matchers_of([rule for layer in layers[:1] for rule in layer], kind, work_dir)
-        self._denial = self._unconditional(permissions.layers, flag_of(tool))
-        self._mode, self._is_per_call = permissions.mode, depends_on_call(tool)
-        default = permissions.mode.default(tool)
-        self._default = _DEFAULTS[default]
-        if default == "deny" and self._denial is None and not self._is_per_call:
-            self._denial = BY_DEFAULT_DENIED
-        has_rules = bool(self._denies or self._confirms or self._inner_asks or self._allows or self._asks)
-        self.is_free = self._denial is None and default == "allow" and not has_rules and not self._is_per_call
-        """Whether each of its calls is allowed."""
 
     def judge(self, arguments: Any, granted: Callable[[], Iterable[Rule]] = tuple) -> Judgement:
         """Return what the permissions say of a call with these arguments, before what was allowed always.

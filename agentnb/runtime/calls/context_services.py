@@ -6,10 +6,11 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
-from weakref import WeakMethod
+from typing import Any, Protocol, TypeVar
+from weakref import ref
 
 from agentnb.core.log.events import NestedStart
 from agentnb.core.log.stores import FileBefore
@@ -23,6 +24,7 @@ from agentnb.policies.gates import Gate
 from agentnb.runtime.calls.call import Call
 from agentnb.runtime.calls.call_reports import CallPrints, CallProgress, CallReports
 from agentnb.runtime.calls.run_context import RunContext
+from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.host.host import main_thread_is_held
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.current_call import current_call
@@ -36,8 +38,13 @@ from agentnb.settings import permissions_kept
 from agentnb.tools.tool import Code, Schedule, Tool, ToolOutcome
 
 T = TypeVar("T")
-CallInside: TypeAlias = Callable[[str, str, Any], Coroutine[Any, Any, ToolOutcome]]
-"""Runs a call: the id of the call that makes it, the name of the tool and the arguments."""
+
+
+class InnerCalls(Protocol):
+    """What runs the calls that tools make."""
+
+    async def call_inside(self, parent: str, name: str, arguments: Any) -> ToolOutcome:
+        """Run a call that a tool makes itself, in the ``parent`` call."""
 
 
 class RunSteps(Protocol):
@@ -60,31 +67,31 @@ class ContextServices:
     def __init__(
         self,
         context: RunContext,
+        inner_calls: InnerCalls,
+        tools: RunTools,
         calls: Mapping[str, Call],
-        call: CallInside,
-        tools: Callable[[], tuple[Tool, ...]],
         *,
         own_gates: Sequence[Gate] = (),
         models: SideModels | None = None,
         steps: RunSteps | None = None,
     ) -> None:
-        """``calls``: those that have begun and not ended, by id; ``call``: a method; ``tools``: those on offer;
-        ``own_gates``, ``models``, ``steps``: as for `ToolCalls`.
-        """
+        """``calls``: those that have begun and not ended, by id; ``own_gates``, ``models``, ``steps``: as for `ToolCalls`."""
         self._context = context
         self.own_gates = own_gates
         self._models = models
         self._steps = steps
-        self.held = context.elicitation.held
-        """Holds the clock of the run."""
         self._log = context.log
         self._tools = tools
         self._calls = calls
-        self._call = WeakMethod(call)  # else the calls of a run would keep each other, and it, in memory after its end
+        self._inner_calls = ref(inner_calls)  # else the calls of a run would keep each other, and it, in memory after its end
         self.loop: asyncio.AbstractEventLoop | None = None
         """That of the run, since its first call."""
         self.lock = threading.RLock()  # a finalizer may print meanwhile
         """Held while a call gets its first report, or ends."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """Hold the clock of the run."""
+        return self._context.elicitation.held()
 
     def report(self, call_id: str, done: float, total: float | None, text: str) -> None:
         """Take how far this call has come, from any thread."""
@@ -134,10 +141,10 @@ class ContextServices:
 
     async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run; raises `ToolFailed` if it fails or is blocked."""
-        plain, run_call = plain_data(arguments, f"What is given to {name}"), self._call()
-        if run_call is None:
+        plain, inner_calls = plain_data(arguments, f"What is given to {name}"), self._inner_calls()
+        if inner_calls is None:
             raise asyncio.CancelledError("The run has ended")
-        outcome = await self._on_loop(run_call(call_id, name, plain))
+        outcome = await self._on_loop(inner_calls.call_inside(call_id, name, plain))
         if not outcome.ok:
             failed = ToolFailed(outcome.text or f"{name} failed")
             failed.error_code = outcome.error_code
@@ -184,7 +191,7 @@ class ContextServices:
     @property
     def tools(self) -> tuple[Tool, ...]:
         """The tools that the run offers now."""
-        return self._tools()
+        return self._tools.offered()
 
     @property
     def run(self) -> Run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -46,7 +46,7 @@ class RunContext:
     """The MCP servers that it names; None if it names none."""
     open_log: OpenLog | None = None
     """Opens the log; None if nothing keeps it."""
-    warnings: list[tuple[str, Advised]] = field(default_factory=list)
+    warnings: Sequence[tuple[str, Advised]] = ()
     """Warnings to the person at the beginning, each with advice."""
 
     @property

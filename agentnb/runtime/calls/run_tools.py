@@ -16,6 +16,8 @@ from agentnb.tools.mcp.wire_names import FIND_TOOLS
 from agentnb.tools.tool import Tool, ToolOutcome
 from agentnb.tools.toolbox import Toolbox, how_to_rename
 
+_NONE: frozenset[str] = frozenset()
+
 
 @runtime_checkable
 class StandIn(Protocol):
@@ -42,7 +44,7 @@ class RunTools:
         ``earlier``: the tools that the last run of the conversation had, in order; ``handlers``: what answers calls of some
         names, before any tool.
         """
-        self._virtual = VirtualTools(handlers or {})
+        self._virtual = VirtualTools(handlers) if handlers else None
         self._log = log
         self._own = toolbox
         self.toolbox = toolbox
@@ -51,16 +53,16 @@ class RunTools:
         self._earlier = tuple(earlier)
         self._of_servers: dict[str, MCPTool] = {}
         self._named: tuple[str, ...] = ()
-        self._wanted: list[str] = []
+        self._wanted: tuple[str, ...] = ()
         """The tools of servers that the model found, or called by their names, in order."""
-        self.hidden: frozenset[str] = frozenset()
+        self.hidden: frozenset[str] = _NONE
         """The tools of servers that can be called, and are not offered."""
         self._finder: ToolFinder | None = None
 
     def get(self, name: str) -> Tool | None:
         """Return what answers calls of this name, or None."""
         tool = self.toolbox.get(name)
-        return self._virtual.get(name, tool) if self._virtual.handlers else tool
+        return tool if self._virtual is None else self._virtual.get(name, tool)
 
     def offered(self) -> tuple[Tool, ...]:
         """Return the tools that the next request offers."""
@@ -84,7 +86,7 @@ class RunTools:
         """Offer from now on those of these tools that are hidden, and return them."""
         new = [name for name in names if name in self.hidden]
         if new:
-            self._wanted += new
+            self._wanted = (*self._wanted, *new)
             self._compose(FIND_TOOLS, self._of_servers, self._named)
         return new
 

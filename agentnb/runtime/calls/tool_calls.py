@@ -80,14 +80,11 @@ class ToolCalls:
         self._todos = todos or TodoSync(None, log)
         self._open: dict[str, Call] = {}
         """The calls that have begun and not ended, by id: reports from threads, and records of the log, have no more."""
-        self.inside = ContextServices(
-            context, self._open, self._call_inside, tools.offered, own_gates=own_gates, models=models, steps=steps
-        )
+        self.inside = ContextServices(context, self, tools, self._open, own_gates=own_gates, models=models, steps=steps)
         self._permission_gate = PermissionGate(elicitation.permissions, context.work_dir, elicitation.confirms)
         self._runner = ToolRunner(context, self._permission_gate, self.inside, tool_seconds)
-        self._approval = Approval(log.run, elicitation, context.call_sync)
         self._grants = elicitation.grants
-        self._work_dir = context.work_dir
+        self._work_dir, self._call_sync = context.work_dir, context.call_sync
         self._context_name = context_name
         self._suspends = elicitation.suspends
         self._steps = steps
@@ -209,7 +206,7 @@ class ToolCalls:
             started = ToolStarted(seq, at, run_id, parent_id, call=call.made, edited=edited, parent_call=parent_call, step=step)
             call.started = log.append(started).call
 
-    async def _call_inside(self, parent: str, name: str, arguments: Any) -> ToolOutcome:
+    async def call_inside(self, parent: str, name: str, arguments: Any) -> ToolOutcome:
         """Run a call that a tool makes itself."""
         outer = self._open.get(parent)
         if outer is None:
@@ -273,13 +270,14 @@ class ToolCalls:
     async def _run_if_approved(self, call: Call, tool: Tool, question: WaitingOnUser) -> None:
         # A question from inside a tool cannot wait so long.
         made, suspends = call.made, self._suspends and not call.parent_call
-        decision = await self._approval.ask(made, question, suspends=suspends)
+        approval = Approval(self._log.run, self._elicitation, self._call_sync)
+        decision = await approval.ask(made, question, suspends=suspends)
         for _ in range(MAX_CHANGES):
             is_made = decision is not None and decision.approved
             if not is_made or not is_outdated(question, made, tool, self._work_dir):
                 break
             question = asked_anew(question, made, tool, self._work_dir, keeps_files=self._log.keeps_files)
-            decision = await self._approval.ask(made, question, suspends=suspends)
+            decision = await approval.ask(made, question, suspends=suspends)
         else:
             decision = Decision(False, KEEPS_CHANGING)
         if call.state == "ended":  # answered meanwhile: nothing awaits it any more

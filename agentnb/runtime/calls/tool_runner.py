@@ -40,7 +40,7 @@ class ToolRunner:
         self._elicitation = context.elicitation
         self._tool_seconds = tool_seconds
         self._inside = inside
-        self._hidden_files = gate.hidden_files
+        self._gate = gate
 
     async def run(self, call: Call, tool: Tool, *, may_wait: bool = False) -> ToolRun:
         """Run the tool. Whatever it raises is an outcome, except what ends the run.
@@ -55,7 +55,8 @@ class ToolRunner:
         asker.tool, asker.call = tool, made
         run = self._context
         store = getattr(run.log.store, "folder", None)
-        context = ToolContext(run.log.id, made.id, run.work_dir, run.call_sync, asker, self._inside, store, self._hidden_files)
+        hidden = self._gate.hidden_files
+        context = ToolContext(run.log.id, made.id, run.work_dir, run.call_sync, asker, self._inside, store, hidden)
         traceback, own_task = "", asyncio.current_task()
         started = perf_counter()
         with asker:

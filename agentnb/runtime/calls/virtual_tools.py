@@ -55,12 +55,12 @@ class VirtualTools:
     """The handlers of a run, by the names of calls."""
 
     def __init__(self, handlers: Mapping[str, Handler]) -> None:
-        self.handlers = handlers
+        self._handlers = handlers
         self._tools: dict[str, VirtualTool] = {}
 
     def get(self, name: str, behind: Tool | None) -> Tool | None:
         """Return the handler of calls of this name, else the tool itself."""
-        handler = self.handlers.get(name)
+        handler = self._handlers.get(name)
         if handler is None:
             return behind
         known = self._tools.get(name)

@@ -75,6 +75,8 @@ class Host:
     """The notebook that runs are started from."""
     experiment: Callable[[Any], Callable[[Any], object] | None] | None = None
     """Takes the control of each experiment that runs here, and returns the watcher of its progress."""
+    ask: Callable[[str], str] | None = None
+    """Writes a question and returns the line that the person types, before anything runs; None if nobody is present."""
     servers: Servers | None = None
     """The MCP servers of the session, whose connections live across runs."""
     limits: CallLimits | None = None

@@ -79,12 +79,13 @@ class Elicitation:
         around = None if parent is None else parent.elicitation.grants
         self.grants: ReachingGrants = ReachingGrants(log, around, grants)
         self.book: QuestionBook = QuestionBook(log, ids, grants)
-        self._programs: set[asyncio.Task[None]] = set()
+        self._programs: dict[asyncio.Task[None], None] = {}
+        """Those that answer in the person's place; the event loop alone would not keep them."""
         self._clock = clock or Clock()
         self._open: dict[str, asyncio.Future[Answer]] = {}
-        self._may_wait: set[str] = set()
+        self._may_wait: tuple[str, ...] = ()
         """Ids of the questions that may stay open when the run is suspended."""
-        self.codes: list[ModelCode] = []
+        self.codes: tuple[ModelCode, ...] = ()
         """The code that models wrote and calls have run, of this run and of those within it."""
         self.is_closed = False
         """Whether the run is ending and asks nothing more."""
@@ -134,12 +135,12 @@ class Elicitation:
         self._open[question.id] = future
         self._clock.hold()
         if may_wait:
-            self._may_wait.add(question.id)
+            self._may_wait = (*self._may_wait, question.id)
         program = program or self._answer
         if program is not None or self._parent is not None:
             task = asyncio.ensure_future(self._answer_from_elsewhere(program, question))
-            self._programs.add(task)
-            task.add_done_callback(self._programs.discard)
+            self._programs[task] = None
+            task.add_done_callback(self._programs.pop)
             future.add_done_callback(lambda _: task.cancel())
         answer = await future
         self.book.check()
@@ -182,7 +183,7 @@ class Elicitation:
         """Let the code of models that ran in this run belong to it no longer: it has ended, as have those around it."""
         for code in self.codes:
             code.is_over = True
-        self.codes.clear()
+        self.codes = ()
 
     def leave(self) -> None:
         """Ask nobody any more. Open questions that may wait for somebody stay open; who asks another gets `NobodyToAsk`."""
@@ -316,7 +317,7 @@ class CallElicitor(CallClock):
         code, outermost = ModelCode(self), self.elicitation
         while outermost.around is not None:
             outermost = outermost.around.elicitation
-        outermost.codes.append(code)
+        outermost.codes = (*outermost.codes, code)
         return code
 
     def began(self, run_id: str, agent: str) -> None:

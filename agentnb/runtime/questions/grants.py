@@ -61,7 +61,7 @@ class ReachingGrants:
         self._log = log
         self._around = around
         self._session = session
-        self._taken_back: list[str] = []
+        self._taken_back: tuple[str, ...] = ()
 
     @property
     def has_session(self) -> bool:
@@ -90,7 +90,7 @@ class ReachingGrants:
 
     def withdraw(self, grant_id: str) -> None:
         """Take back a grant that was given in this run, from any thread: `update` logs it, before the next call is judged."""
-        self._taken_back.append(grant_id)
+        self._taken_back = (*self._taken_back, grant_id)
 
     def _from_outside(self) -> Iterable[dict[str, str]]:
         if self._session is not None:

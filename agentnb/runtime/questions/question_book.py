@@ -38,7 +38,7 @@ class QuestionBook:
         """Answers handed in for questions of an earlier process, by id, that no call or step has taken yet."""
         self.earlier: dict[_Asker, list[AskedQuestion]] = {}
         """Questions of an earlier process that were not asked again yet."""
-        self._by_kind: set[str] = set()
+        self._by_kind: tuple[str, ...] = ()
         """Steps of which each asks one question of a kind, in whatever words."""
         self._failure: StoreError | None = None
 
@@ -102,7 +102,7 @@ class QuestionBook:
         ``place``: expect only those of this call or step; ``by_kind``: it asks one question of a kind, in whatever words.
         """
         if by_kind:
-            self._by_kind.add(place)
+            self._by_kind = (*self._by_kind, place)
         asked = {one.question.id: one for one in self._log.run.questions}
         admitted: dict[str, ToolAdmitted] = {}
         for event in events:

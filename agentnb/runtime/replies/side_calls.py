@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import perf_counter
+from typing import Protocol
 
 from agentnb.core.log.work_events import ModelCalled
 from agentnb.core.messages import encodable
@@ -17,23 +17,26 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.replies.model_calls import ModelCalls
 
 
+class Payer(Protocol):
+    """A run as far as it asks models: its lifecycle, or the runner of its steps."""
+
+    log: EventLog
+    budget: Budget
+
+    def is_cancelled(self, error: BaseException) -> bool:
+        """Return whether this error cancels the run."""
+
+    def settle(self) -> None:
+        """Update the budget after a call."""
+
+
 class SideModels:
     """The models that one run may ask beside its conversation."""
 
-    def __init__(
-        self,
-        model: Model | None,
-        log: EventLog,
-        budget: Budget,
-        is_cancelled: Callable[[BaseException], bool],
-        settle: Callable[[], None],
-    ) -> None:
-        """``model``: that of the run; ``is_cancelled`` as for `ModelCalls`; ``settle``: updates the budget after a call."""
+    def __init__(self, model: Model | None, run: Payer) -> None:
+        """``model``: that of the run."""
         self.model = model
-        self._log = log
-        self._budget = budget
-        self._is_cancelled = is_cancelled
-        self._settle = settle
+        self._run = run
 
     async def ask(self, request: Request, operation: str, model: Model | None = None, **about: str) -> Reply:
         """Return what a model replies, by default that of the run. ``about``: further fields of its `ModelCalled`.
@@ -43,11 +46,12 @@ class SideModels:
         chosen = self.model if model is None else model
         if chosen is None:
             raise SettingsError(f"The operation {operation} needs a model, and this run has none", "Run it with model=")
-        calls = ModelCalls(chosen, self._log, PolicyBundle(), self._budget, is_cancelled=self._is_cancelled)
+        run = self._run
+        calls = ModelCalls(chosen, run.log, PolicyBundle(), run.budget, is_cancelled=run.is_cancelled)
         try:
-            return await call_beside(calls, request, operation, self._log, **about)
+            return await call_beside(calls, request, operation, run.log, **about)
         finally:
-            self._settle()
+            run.settle()
 
 
 async def call_beside(calls: ModelCalls, request: Request, operation: str, log: EventLog, **about: str) -> Reply:

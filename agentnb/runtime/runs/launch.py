@@ -125,10 +125,10 @@ class PendingRun:
         self.consent: Consent = "" if recovered is None else consent_to(recovered, options)
         """The person's decision about the log of a resumed run, as `RunRecovered` logs it."""
         logged = _NOTHING_LOGGED
-        warnings: list[tuple[str, Advised]] = []
+        warnings: Sequence[tuple[str, Advised]] = ()
         if recovered is not None and not is_fork:
             options, logged = self._with_log(recovered, options)
-            warnings = [] if self.consent else [*warning_of_lost(recovered, options)]
+            warnings = () if self.consent else tuple(warning_of_lost(recovered, options))
         permissions = self._permissions(options, logged, host, around)
         log = _log_of(options, recovered)
         if not is_resumed and permissions.loosen:
@@ -197,7 +197,10 @@ class PendingRun:
         else:
             self.prepare()
         with AwakeForInterrupts() if self.context.options.parent is None else nullcontext():  # else the run around it is awake
-            return await self._here(self._assembled())
+            if self.context.host:
+                return await self._in_host(self._assembled())
+            self._show_in_terminal()
+            return await self._assembled()()
 
     def start(self) -> LiveRun:
         """Start on an event loop in a thread and return a handle at once."""
@@ -213,12 +216,13 @@ class PendingRun:
             known_rules(rules, self.rule_scope, () if servers is None else servers.configuration.known)
         self.check()
         if recovered is not None:
-            context.warnings.extend(changed_servers(recovered, () if context.servers is None else context.servers.items))
+            changed = changed_servers(recovered, () if context.servers is None else context.servers.items)
+            context.warnings = (*context.warnings, *changed)
         lifecycle = Lifecycle(context, on_limit=self.on_limit)
         if context.elicitation.around is not None and recovered is None:
             context.elicitation.around.began(context.log.id, self.name)
         first = self.first or (self.started() if recovered is None else self._resumed(recovered))
-        return partial(lifecycle.run, self.orchestrator(lifecycle, first), first)
+        return partial(lifecycle.run, self, first)
 
     def _elicitation(
         self,
@@ -308,11 +312,8 @@ class PendingRun:
             guidance=None if self.guidance == run.given_guidance else self.guidance,
         )
 
-    async def _here(self, life: Life) -> Run:
+    async def _in_host(self, life: Life) -> Run:
         """Await the coroutine of the run on the running event loop; its host gets a handle on it."""
-        if not self.context.host:
-            self._show_in_terminal()
-            return await life()
         inside, ended = self._watched(awaited=True), Future[Run]()
         self._hand_over(ended, len(self.context.log.run.events))
         try:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
 from datetime import UTC
+from functools import cached_property
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
@@ -20,7 +21,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ServerFailed, StoreError
 from agentnb.policies.limits import OnLimit
 from agentnb.policies.verdict import Stop
-from agentnb.runtime.budget import current_budget, nested_levels
+from agentnb.runtime.budget import current_budget, nested_levels, note_nothing
 from agentnb.runtime.calls.dispatch import PATIENCE
 from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.event_log import now
@@ -55,6 +56,13 @@ class Orchestrator(Protocol):
         """Leave open what waits for the person: the run is suspended when what runs has ended."""
 
 
+class Orchestrated(Protocol):
+    """A run about to start: makes what does its work."""
+
+    def orchestrator(self, lifecycle: Lifecycle, first: e.AnyEvent) -> Orchestrator:
+        """Return the orchestrator of the run, which begins with this event."""
+
+
 class Lifecycle:
     """Takes one run from its first event to its last. Lives in one task of one event loop."""
 
@@ -66,6 +74,7 @@ class Lifecycle:
         self.inbox = context.inbox
         self._on_limit = on_limit
         self._orchestrator: Orchestrator | None = None
+        self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
         """Works on the run; a task of its own, so that its caller can leave behind what ignores a cancellation."""
         self._caller: asyncio.Task[Any] | None = None
@@ -73,7 +82,6 @@ class Lifecycle:
         """Cancellations of the caller's task before the run began."""
         self._time_up: Stop | None = None
         """Verdict when the time is up, until it is handled."""
-        self._woken = asyncio.Event()
         self._abandoning: asyncio.TimerHandle | None = None
         self._waits_for_nested = True
         """Whether an abandonment waits once more, for the nested runs that are being abandoned too."""
@@ -93,7 +101,7 @@ class Lifecycle:
         self._seconds_before = sum(one.seconds or 0.0 for one in rounds) if rounds else self.clock.taken
         """Seconds that the run took in earlier processes, which died."""
 
-    async def run(self, orchestrator: Orchestrator, first: e.AnyEvent) -> Run:
+    async def run(self, pending: Orchestrated, first: e.AnyEvent) -> Run:
         """Run to completion, or resume a recovered run. What ignores its cancellation is left behind.
 
         Returns the run, however it ended. Four things are raised instead, after the log is closed: a failure that the
@@ -101,8 +109,9 @@ class Lifecycle:
         the person's stop.
         """
         loop, self._caller = asyncio.get_running_loop(), asyncio.current_task()
+        self._loop = loop
         self._cancelled_before = 0 if self._caller is None else self._caller.cancelling()
-        self._task = loop.create_task(self._run_to_end(orchestrator, first))
+        self._task = loop.create_task(self._run_to_end(pending, first))
         cancelled: asyncio.CancelledError | None = None
         while not self._has_ended:
             self._end = loop.create_future()
@@ -127,10 +136,10 @@ class Lifecycle:
         self._raise_limit()
         return self.log.run
 
-    async def _run_to_end(self, orchestrator: Orchestrator, first: e.AnyEvent) -> None:
+    async def _run_to_end(self, pending: Orchestrated, first: e.AnyEvent) -> None:
         """Do the work of the run and keep its error: raised in a task, an interrupt would end the event loop."""
         try:
-            await self._run_in_context(orchestrator, first)
+            await self._run_in_context(pending, first)
         except BaseException as error:
             if not self._has_ended:
                 self._error = error
@@ -150,39 +159,48 @@ class Lifecycle:
         except RuntimeError:  # collected after its event loop was closed: nobody waits any more
             pass
 
-    async def _run_in_context(self, orchestrator: Orchestrator, first: e.AnyEvent) -> None:
+    async def _run_in_context(self, pending: Orchestrated, first: e.AnyEvent) -> None:
         """Run to completion; code that the run calls sees its budget and inbox."""
-        self._orchestrator, self._started = orchestrator, perf_counter()
-        self._listen()
+        self._started = perf_counter()
+        self.inbox.on_put(self._wake)
+        self.budget.on_paid_inside = self._note_paid_inside
         for event in self.log.run.events:
             self.log.tell(event)  # a watcher sees a recovered run, or a fork, from its beginning
         current_budget.set(self.budget)  # in the context of its own task, which ends with it
         nested_levels.set(nested_levels.get() + 1)
         current_inbox.set(self.inbox)
         try:
-            await self._run_closed(orchestrator, first)
+            await self._run_closed(pending, first)
         except AgentnbError as error:
             if not self.log.run.events:  # its log could not be created
                 self.log.begin(first)
             is_of_the_store = isinstance(error, StoreError)
             is_of_a_server = isinstance(error, ServerFailed)
-            self._fail(error, "store" if is_of_the_store else "mcp" if is_of_a_server else orchestrator.where)
-            if is_of_the_store or orchestrator.raises(error):
+            orchestrator = self._orchestrator
+            where = "agentnb" if orchestrator is None else orchestrator.where
+            self._fail(error, "store" if is_of_the_store else "mcp" if is_of_a_server else where)
+            if is_of_the_store or orchestrator is None or orchestrator.raises(error):
                 raise
         except (Exception, SystemExit, GeneratorExit) as error:
             if not isinstance(error, GeneratorExit) or is_running(self._task):
+                if not self.log.run.events:  # its orchestrator could not be made
+                    self.log.begin(first)
                 self._fail(error, "agentnb")
             raise
         finally:
             self._leave()
             self._let_go()
 
-    async def _run_closed(self, orchestrator: Orchestrator, first: e.AnyEvent) -> None:
+    async def _run_closed(self, pending: Orchestrated, first: e.AnyEvent) -> None:
         """Run, and end the log properly when the run is cancelled or interrupted."""
         try:
-            self.check_stop()
-            if (open_log := self.context.open_log) is not None:
-                self.log.keep_in(await open_log())  # it may have to wait for other runs to end
+            try:
+                self.check_stop()
+                if (open_log := self.context.open_log) is not None:
+                    self.log.keep_in(await open_log())  # it may have to wait for other runs to end
+            finally:  # also if it is cancelled meanwhile: a process that died may have left calls open
+                # Made only now: a thousand runs may be waiting, and each object of theirs costs the garbage collector.
+                orchestrator = self._orchestrator = pending.orchestrator(self, first)
             self.log.begin(first)
             for message, advice in self.context.warnings:
                 self.log.warn_once(message, advice)
@@ -302,35 +320,36 @@ class Lifecycle:
 
     # The person, the time and the money
 
-    def _listen(self) -> None:
-        loop = asyncio.get_running_loop()
+    @cached_property
+    def _woken(self) -> asyncio.Event:
+        """Set by each command; nearly no run gets any."""
+        return asyncio.Event()
 
-        def heed(command: Command) -> None:
-            if command.answer is not None:
-                self.context.elicitation.take(command.answer)
-            elif command.name == "withdraw" and not self._over:
-                self.context.elicitation.grants.update()
-            elif command.name == "stop" and not self._over:
-                self._is_interrupted = command.text == INTERRUPTED
-                self._cancel()
-            elif command.name == "suspend" and self._orchestrator is not None:
-                self._orchestrator.suspend(command.text)
-            self._woken.set()
+    def _wake(self, command: Command) -> None:
+        """Take a command, from any thread."""
+        if command.name == "withdraw":
+            self.context.elicitation.grants.withdraw(command.text)
+        if not self._over:
+            self._loop.call_soon_threadsafe(self._heed, command)
 
-        def wake(command: Command) -> None:
-            if command.name == "withdraw":
-                self.context.elicitation.grants.withdraw(command.text)
-            if not self._over:
-                loop.call_soon_threadsafe(heed, command)
+    def _heed(self, command: Command) -> None:
+        if command.answer is not None:
+            self.context.elicitation.take(command.answer)
+        elif command.name == "withdraw" and not self._over:
+            self.context.elicitation.grants.update()
+        elif command.name == "stop" and not self._over:
+            self._is_interrupted = command.text == INTERRUPTED
+            self._cancel()
+        elif command.name == "suspend" and self._orchestrator is not None:
+            self._orchestrator.suspend(command.text)
+        self._woken.set()
 
-        def paid_inside() -> None:
-            if not self._over and running_loop() is loop:
-                self._log_nested_usage_now()
-            elif not self._over:
-                loop.call_soon_threadsafe(self._log_nested_usage_now)
-
-        self.inbox.on_put(wake)
-        self.budget.on_paid_inside = paid_inside
+    def _note_paid_inside(self) -> None:
+        """Log what nested runs have used, from any thread."""
+        if not self._over and running_loop() is self._loop:
+            self._log_nested_usage_now()
+        elif not self._over:
+            self._loop.call_soon_threadsafe(self._log_nested_usage_now)
 
     def _cancel(self, *, own: bool = True) -> None:
         """Cancel the run, and abandon it if that does not end it. ``own``: by the person or the clock, not by others."""
@@ -454,7 +473,7 @@ class Lifecycle:
         """Drop what refers back to the lifecycle: so the memory of a run is free without a collection of garbage."""
         self._orchestrator = None
         self.inbox.close()
-        self.budget.on_paid_inside = _ignore_paid
+        self.budget.on_paid_inside = note_nothing
 
     def _log_late_commands(self) -> None:
         """Log commands that came too late for a round all the same."""
@@ -471,7 +490,3 @@ class Lifecycle:
         for assessment in assessments_at(log.run, e.RunFinished(log.seq, now(UTC), log.id, log.parent_id, **how)):
             log.emit(OutcomeGiven, assessment=assessment)
         log.emit(e.RunFinished, **how, totals=log.totals())
-
-
-def _ignore_paid() -> None:
-    """Take what is paid inside after the end of the run."""

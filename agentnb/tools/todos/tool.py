@@ -150,11 +150,15 @@ class TodoTool:
         return f"<tool {self.spec.name}>"
 
 
+_NO_TODOS: frozenset[tuple[int, str]] = frozenset()
+
+
 def _identities(board: Board) -> frozenset[tuple[int, str]]:
     try:
-        return frozenset([todo.identity for todo in board.read()])
+        todos = board.read()
+        return frozenset([todo.identity for todo in todos]) if todos else _NO_TODOS
     except Exception:  # a board of one's own: the run says so when it reads it
-        return frozenset()
+        return _NO_TODOS
 
 
 def _with_added(before: Todos, after: Todos, report: Report, at_first: frozenset[tuple[int, str]]) -> tuple[Todos, Report]:

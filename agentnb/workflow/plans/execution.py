@@ -19,13 +19,14 @@ from agentnb.core.run.call_window import CallWindow, call_key
 from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import SettingsError
+from agentnb.runtime.steps.step_failures import FailedStep
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.defaults import MAX_PLAN_STEPS
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode
 from agentnb.workflow.graph.nodes import Call
 from agentnb.workflow.plans.offered_tools import offered, with_tools_of_groups
-from agentnb.workflow.plans.plan_graph import Abort, Ask, Fail, Prompt, compiled_plan, number_of, result_id
+from agentnb.workflow.plans.plan_graph import Abort, Ask, Fail, Prompt, compiled_plan, number_of, result_ids
 from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, plan_of_data, read_plan
 from agentnb.workflow.plans.plan_results import (
     StepResult,
@@ -106,7 +107,7 @@ class _Hands:
         self._plan = plan
         self._given = given
         before = {str(one["id"]): one for one in given if one["id"] not in (None, "")}
-        self._ids = [result_id(plan, place) for place in range(len(plan.steps))]
+        self._ids = result_ids(plan)
         own = self._ids if plan.form == "chat" else [step.id or "" for step in plan.steps]
         self._outputs = {place: before[name] for place, name in enumerate(own) if name in before}
         """The results that steps can refer to, now or before, by their places."""
@@ -117,9 +118,11 @@ class _Hands:
         self._taken: dict[int, StepResult] = {}
         """The new results, by place."""
         self._window = CallWindow()
-        self._unseen = calls_of(given)
-        """The calls with results that the window has not taken in yet: it is only needed when a call is made again."""
-        self._made = {call_key(call) for call, _ in self._unseen}
+        self._called = [*given]
+        """The results of calls, with those that the action was given."""
+        self._seen = 0
+        """How many of them the window has taken in: it is only needed when a call is made again."""
+        self._made = {call_key(call) for call, _ in calls_of(given)}
 
     async def do(self, execution: Execution) -> None:
         """Do a step, and take its result."""
@@ -148,8 +151,7 @@ class _Hands:
     async def end(self) -> list[StepResult]:
         """Return the new results in the order of the plan."""
         taken = [self._taken[place] for place in sorted(self._taken)]
-        failed = next((one for one in taken if one["error"] is not None), None)
-        if failed is not None and self._plan.form == "chat":
+        if self._plan.form == "chat" and (failed := next((one for one in taken if one["error"] is not None), None)):
             await self._call.failed(failed["name"], failed["error"])
         return taken
 
@@ -170,7 +172,7 @@ class _Hands:
 
     async def _tool(self, does: Call, execution: Execution, place: int) -> StepResult | None:
         """Call a tool, but for a repeat or with arguments missing."""
-        call, key, block = ToolCall(does.name, does.args, execution.place.path), None, None
+        call, key, block, error = ToolCall(does.name, does.args, execution.place.path), None, None, None
         if does.is_guarded:
             key = call_key(call)
             if (first := self._first.setdefault(key, place)) != place:
@@ -182,28 +184,32 @@ class _Hands:
             call = structs.replace(call, arguments=arguments)
             key = key and call_key(call)
         tool = self._call.tools.get(call.name) or tool_named(call.name, self._call.tools)
+        if key is not None:
+            if missing := _missing(tool.spec.input_schema, call.arguments):
+                message, execution.is_last = f'Tool "{call.name}" requires additional parameters.', True
+                question = PlanQuestion(message=message, schema=missing)
+                return await asked(self._call, str(place), self._ids[place], question, call)
+            if key in self._made and self._guard is not None and not getattr(tool, "repeatable", False):
+                block = self._guard.repeats(call, self._window_now())
+        try:
+            output = await self._call.call_tool(execution, tool, call.arguments, block)
+        except FailedStep as failed:
+            output, error = None, failed.failure.text
         if key is None:
-            return self._result(place, *await self._call.call_tool(execution, tool, call.arguments))
-        if missing := _missing(tool.spec.input_schema, call.arguments):
-            message, execution.is_last = f'Tool "{call.name}" requires additional parameters.', True
-            question = PlanQuestion(message=message, schema=missing)
-            return await asked(self._call, str(place), self._ids[place], question, call)
-        if key in self._made and self._guard is not None and not getattr(tool, "repeatable", False):
-            block = self._guard.repeats(call, self._window_now())
-        output, error = await self._call.call_tool(execution, tool, call.arguments, block)
+            return self._result(place, output, error)
         if block is not None:
             output, error = last_output([*self._given, *self._taken.values()], call), DUPLICATE
         told = None if error is None else encodable(error)
         result = step_result(self._ids[place], call.name, call.arguments, output, told)
         self._made.add(key)
-        self._unseen.append((call, result))
+        self._called.append(result)
         return result
 
     def _window_now(self) -> CallWindow:
         """Return the window over all calls with results."""
-        for call, result in self._unseen:
+        for call, result in calls_of(self._called, self._seen):
             note_call(self._window, call, result)
-        self._unseen.clear()
+        self._seen = len(self._called)
         return self._window
 
     async def _prompt(self, does: Prompt, execution: Execution, place: int) -> StepResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from itertools import repeat
 from typing import NamedTuple
 
 from agentnb.core.messages import encodable
@@ -48,20 +49,19 @@ def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: T
 
     Steps that do nothing are no nodes.
     """
-    is_chat, nodes = plan.form == "chat", []
+    is_chat, nodes, steps = plan.form == "chat", [], plan.steps
     awaited = _awaited(plan) if is_chat else dict[int, list[int]]()
-    end = (Jump(to=END, place=len(plan.steps), is_logged=False),)
-    order = _in_waves(awaited) if is_chat else [(place, False) for place in range(len(plan.steps))]
-    for place, is_beside in order:
-        step = plan.steps[place]
+    end = (Jump(to=END, place=len(steps), is_logged=False),)
+    for place, is_beside in _in_waves(awaited) if is_chat else zip(range(len(steps)), repeat(False)):
+        step, key = steps[place], str(place)
         if place in left_out or (step.type != TOOL and _does_nothing(step)):
             continue
         does = _chat_work(step, tools) if is_chat else _work(step)
         nodes.append(
             Node(
                 kind="call",
-                id=str(place),
-                path=f"{path}/{place}",
+                id=key,
+                path=f"{path}/{key}",
                 does=does,
                 after=tuple(map(str, awaited[place])) if is_chat else (),
                 is_beside=is_beside,
@@ -69,7 +69,7 @@ def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: T
                 retry=Retry(max_attempts=step.retries, initial_delay_seconds=0) if step.retries else ONCE,
             )
         )
-    return Graph(where="plan", nodes=tuple(nodes))
+    return Graph(where="plan", nodes=tuple(nodes), within=path)
 
 
 def _does_nothing(step: PlanStep) -> bool:
@@ -105,10 +105,10 @@ def _call(step: PlanStep, name: str, *, is_guarded: bool = False) -> Call:
     return Call(name=name, args=args, is_constant=is_constant(args, "$step"), is_guarded=is_guarded)
 
 
-def result_id(plan: PlanSpec, place: int) -> str:
-    """Return the id of the result of a step."""
-    step = plan.steps[place]
-    return step.id or f"{plan.id or 'step'}-{number_of(step, place) if plan.form == 'chat' else place}"
+def result_ids(plan: PlanSpec) -> list[str]:
+    """Return the ids of the results of the steps."""
+    prefix, is_chat = plan.id or "step", plan.form == "chat"
+    return [step.id or f"{prefix}-{number_of(step, place) if is_chat else place}" for place, step in enumerate(plan.steps)]
 
 
 def number_of(step: PlanStep, place: int) -> int:

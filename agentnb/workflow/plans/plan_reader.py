@@ -185,7 +185,9 @@ def plan_of_data(data: Any) -> PlanSpec | None:
         return None
     with suppress(msgspec.ValidationError):
         plan = msgspec.convert({**data, "form": form}, PlanSpec)
-        named = [structs.replace(one, tools=tuple(map(tool_of_word, one.tools))) if one.tools else one for one in plan.steps]
+        if form == "planner":
+            return plan
+        named = [structs.replace(one, tools=tuple(map(tool_of_word, one.tools))) for one in plan.steps]
         return structs.replace(plan, steps=tuple(named))
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeAlias
 
@@ -63,9 +63,9 @@ def last_of_each_call(results: Sequence[StepResult]) -> list[StepResult]:
     return [results[index] for index in sorted(last.values())]
 
 
-def calls_of(results: Iterable[StepResult]) -> list[tuple[ToolCall, StepResult]]:
-    """Return the calls that these are the results of, with their results."""
-    made = [(index, one) for index, one in enumerate(results) if one["name"] != ELICITATION]
+def calls_of(results: Sequence[StepResult], start: int = 0) -> list[tuple[ToolCall, StepResult]]:
+    """Return the calls that these are the results of, from a place on, with their results."""
+    made = [(index, one) for index, one in enumerate(results[start:], start) if one["name"] != ELICITATION]
     return [(ToolCall(one["name"], one["args"] or {}, str(index)), one) for index, one in made]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from agentnb.policies.permissions.gate import shown
 from agentnb.policies.permissions.rules import Rule
 from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.nested_runs import Runnable
-from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
+from agentnb.runtime.steps.step_failures import StepEndedBadly, StepFailure
 from agentnb.runtime.steps.step_runner import StepRunner, Work
 from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.tools.rendering import as_text
@@ -125,20 +125,22 @@ class ActionCall:
         """The folder of the run."""
         return self._calls.steps.context.work_dir
 
-    async def call_tool(
+    def call_tool(
         self, execution: Execution, tool: Tool, arguments: Any, block: Block | None = None
-    ) -> tuple[Any, str | None]:
-        """Call a tool as a step of its own; return its output, or None and the error.
+    ) -> Coroutine[Any, Any, Any]:
+        """Call a tool as a step of its own; return its output, which is plain data, else the text that a model would read.
 
-        With a ``block`` the call is logged as one that must not run. A call that a kill cut off is an error, and not made
-        again, unless its tool is ``repeatable``. The output is plain data, else the text that a model would read.
+        With a ``block`` the call is logged as one that must not run. A call that a kill cut off fails, and is not made again,
+        unless its tool is ``repeatable``. Raises `FailedStep`.
         """
-        work = partial(self._calls.tool_steps.call, tool.spec.name, arguments, block=block, repeats=False, read=as_returned)
-        run = self._calls.steps.attempts
-        try:
-            return await run(execution.node, execution.place, work, agent=tool.spec.name, inputs=arguments), None
-        except FailedStep as error:
-            return None, error.failure.text
+        call, name = self._calls.tool_steps.call, tool.spec.name
+        return self._calls.steps.attempts(
+            execution.node,
+            execution.place,
+            lambda attempt: call(name, arguments, attempt, block, repeats=False, read=as_returned),
+            agent=name,
+            inputs=arguments,
+        )
 
     async def walk(self, graph: Graph, hands: Any) -> None:
         """Walk a graph of steps of the action; ``await hands.do(execution)`` does each."""

@@ -36,7 +36,7 @@ class ModelSteps:
     def __init__(self, steps: StepRunner, settings: Mapping[str, Any]) -> None:
         """``settings``: what the run was given for its models: ``model`` and ``replies``."""
         self._steps = steps
-        self._models = SideModels(None, steps.log, steps.budget, steps.is_cancelled, steps.settle)
+        self._models = SideModels(None, steps)
         self._model = settings.get("model")
         self._replies: Mapping[str, Any] = settings.get("replies") or {}
         self._made: dict[str, Model] = {}

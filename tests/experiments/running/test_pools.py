@@ -1,47 +1,47 @@
-"""Cells in a pool of the person: executors of all shapes, a Dask cluster whose workers die, and what a worker lacks."""
+"""Cells in a pool of the person: executors of all shapes, and what a worker lacks."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 from msgspec.json import encode
 from msgspec.structs import replace
-from small_experiments import TwoRounds, check_line, small
+from small_experiments import check_line, small
 
 from agentnb import Experiment, settings
 from agentnb.errors import SettingsError
-from agentnb.experiments.results.folder import ROWS
+from agentnb.experiments.results.folder import ROWS, Memory
 from agentnb.experiments.running.control import Progress
+from agentnb.experiments.running.engine import InKernel
 from agentnb.experiments.running.pool_worker import HERE, problem_here
+from agentnb.experiments.running.pools import InPool
+from agentnb.experiments.running.spending import CellSpending
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.server import MCPServer
 
 PRICED = {"models": ["simulated:disciplined?price=3000/3000"], "primary": "answered"}
-SET = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
 KEY = "of-this-kernel-0123456789"
 OF_THIS_RUN = ["run_id", "seconds", "at", "redone"]
 
 
 class Submitting:
-    """A pool whose jobs are no futures: they only say whether they are done, and give their result."""
+    """A pool whose jobs are no futures: they run when they are asked whether they are done."""
 
-    def __init__(self, pool: Executor) -> None:
-        self._pool = pool
-
-    def submit(self, *given: Any) -> Any:
-        future = self._pool.submit(*given)
-        return type("Job", (), {"done": future.done, "result": future.result})
+    def submit(self, function: Any, *given: Any) -> Any:
+        results: list[Any] = []
+        asked = iter([False])
+        return SimpleNamespace(
+            done=lambda: next(asked, True) and (results.append(function(*given)) or True), result=lambda: results[0]
+        )
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +49,6 @@ def processes() -> Iterator[ProcessPoolExecutor]:
     """A pool of one process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         yield pool
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """A Dask cluster of two processes, set up as the scheduler must be, and its client."""
-    import dask
-    from distributed import Client, LocalCluster
-
-    with (
-        dask.config.set(SET),
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as made,
-        Client(made) as client,
-    ):
-        yield client
 
 
 def sorted_table(results: Any) -> pd.DataFrame:
@@ -79,7 +65,7 @@ def test_every_pool_makes_the_table_of_the_kernel_and_writes_its_logs(
         pools: dict[str, Any] = {
             "processes": processes,
             "threads": threads,
-            "jobs": Submitting(threads),
+            "jobs": Submitting(),
             "dask": cluster,
             "executor of dask": cluster.get_executor(),
         }
@@ -100,48 +86,6 @@ def test_pool_of_loky_makes_the_table_of_the_kernel_and_loses_no_cell() -> None:
     pd.testing.assert_frame_equal(sorted_table(results), sorted_table(small(4).run_sync(show=False)))
 
 
-@pytest.mark.slow("a worker that is killed, and the one that replaces it")
-def test_killed_worker_of_a_cluster_loses_an_attempt_and_no_cell(tmp_path: Path, cluster: Any) -> None:
-    killed = tmp_path / "killed"
-
-    def check_line(name: str) -> str:
-        """Check a line of the plant."""
-        with suppress(FileExistsError):
-            killed.mkdir()  # one worker can
-            os.kill(os.getpid(), signal.SIGKILL)
-        return f"{name} ok"
-
-    given = {**PRICED, "agent": {"tools": [check_line], "policy": TwoRounds()}}
-    results = small(4, executor=cluster, folder=tmp_path / "exp", **given).run_sync(show=False)
-    attempts = results.attempts
-    lost = attempts[attempts["status"] == "lost"]
-    assert (results.missing, len(results.rows), len(lost)) == (0, 8, 1)
-    assert lost["cost"].iloc[0] > 0 and attempts["run_id"].nunique() == 8
-    assert [row.redone for row in results.rows if row.task == lost["task"].iloc[0]].count("again") == 1
-
-
-@pytest.mark.slow("a worker that looks each second whether it is stopped")
-def test_stop_ends_what_a_cluster_runs_and_keeps_it_as_lost(tmp_path: Path, cluster: Any) -> None:
-    begun = tmp_path / "begun"
-    os.mkfifo(begun)  # who opens it for reading waits for who writes
-
-    async def check_line(name: str) -> str:
-        """Check a line of the plant."""
-        begun.write_text("")
-        await asyncio.Event().wait()
-        return ""
-
-    given = {**PRICED, "agent": {"tools": [check_line]}, "folder": tmp_path / "exp"}
-    experiment = small(2, executor=cluster, **given)
-    live = experiment.start(show=False)
-    begun.read_text()
-    live.stop()
-    live.result()
-    results = experiment.results(peek=True)
-    assert not results.rows and set(results.attempts["status"]) == {"lost"}
-    assert [cluster.submit(abs, -1, pure=False).result(timeout=60) for _ in range(2)] == [1, 1]  # its threads are free again
-
-
 def test_server_that_only_the_kernel_knows_by_name_is_refused_before_the_first_cell() -> None:
     servers = Servers()
     servers.configuration.add(MCPServer("plant", "plant-server"))
@@ -149,21 +93,6 @@ def test_server_that_only_the_kernel_knows_by_name_is_refused_before_the_first_c
         given = {"executor": pool, "places": 1, "agent": {"tools": ["mcp:plant"]}, "primary": "answered"}
         with pytest.raises(SettingsError, match="worker 1 cannot run the experiment: There is no MCP server plant"):
             small(1, **given).run_sync(show=False)
-
-
-def test_scheduler_that_hides_deaths_is_refused(cluster: Any) -> None:
-    def allow(failures: int) -> None:
-        import dask
-
-        dask.config.set({"distributed.scheduler.allowed-failures": failures})
-
-    cluster.run_on_scheduler(allow, 3)
-    try:
-        with pytest.raises(SettingsError, match="allowed-failures is 3") as caught:
-            small(1, executor=cluster).run_sync(show=False)
-        assert "dask.config.set" in str(caught.value)
-    finally:
-        cluster.run_on_scheduler(allow, 0)
 
 
 def test_workers_that_cannot_run_the_experiment_are_named_before_the_first_cell(processes: Executor) -> None:
@@ -206,6 +135,21 @@ def test_runs_whose_rows_are_missing_go_on_from_their_logs(tmp_path: Path) -> No
     with ThreadPoolExecutor(2) as pool:
         results = small(2, folder=tmp_path, executor=pool).run_sync(show=False)
     assert {row.run_id for row in results.rows} == ran and len(results.attempts) == 4
+
+
+def test_run_of_a_pool_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
+    for name, redone in {"kernel": "recovered", "pool": "again"}.items():
+        folder = tmp_path / name
+        with ThreadPoolExecutor(1) as pool:
+            executor: Any = pool if name == "pool" else name
+            (row,) = small(1, {"a": "off"}, folder=folder, executor=executor).run_sync(show=False).rows
+            (folder / ROWS).unlink()
+            log = folder / f"{row.run_id}.jsonl"
+            events = log.read_bytes().splitlines(keepends=True)
+            ends = [place for place, line in enumerate(events) if b'"round_finished"' in line]
+            log.write_bytes(b"".join(events[: ends[0] + 1]))
+            (again,) = small(1, {"a": "off"}, folder=folder, executor=executor).run_sync(show=False).rows
+        assert (again.redone, again.digest) == (redone, row.digest)
 
 
 class Closing:
@@ -262,3 +206,12 @@ def test_spending_of_a_pool_counts_in_the_budget() -> None:
 def test_object_without_submit_is_no_executor() -> None:
     with pytest.raises(Exception, match="executor='threads': it is kernel, processes, or an object with submit"):
         small(1, executor="threads").design()
+
+
+def test_money_of_an_attempt_that_was_given_up_counts() -> None:
+    spending, here = CellSpending(1.0), InKernel(small(1)._work, Memory(), CellSpending(None), 1)
+    with ThreadPoolExecutor(1) as threads:
+        pool = InPool(threads, here.work, here.records, spending, 1, here)
+        pool._hear({"attempt": "given-up", "kind": "paid", "value": 0.25})
+        pool._hear({"attempt": "given-up", "kind": "began", "value": None})
+    assert spending.spent == 0.25 and not pool.waiting

@@ -66,6 +66,8 @@ def test_design_says_what_is_known_and_how_to_learn_the_rest(snapshot: Snapshot,
         "a range": replace(DESIGN, assumption="any_rate", least_effect=0.2),
         "clusters": replace(DESIGN, assumption="pass_rate", clusters=12),
         "no possible effect": no_effect,
+        "a budget": replace(DESIGN, budget=5.0, set_aside=0.25),
+        "a budget before a pilot": replace(DESIGN, budget=5.0),
     }
     for name, design in cases.items():
         with subtests.test(name):

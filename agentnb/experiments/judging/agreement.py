@@ -1,0 +1,70 @@
+"""Agreement of several people who labelled the same runs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from agentnb.detect.intervals import RESAMPLES
+from agentnb.display.texts.labels import counted
+from agentnb.errors import SettingsError
+from agentnb.store.labels import LabelSource, labels_of
+
+
+class Agreement(NamedTuple):
+    """Krippendorff's alpha for names: 1 is perfect agreement, 0 that of chance."""
+
+    alpha: float | None
+    """None where nobody used a second label, so that there is nothing to agree about."""
+    interval: tuple[float, float] | None
+    """95 per cent limits."""
+    subjects: int
+    """Runs, or reminders, with labels of at least two people."""
+    people: int
+
+    def __repr__(self) -> str:
+        alpha = "unknown" if self.alpha is None else f"{self.alpha:.2f}"
+        limits = "" if self.interval is None else f" [{self.interval[0]:.2f}, {self.interval[1]:.2f}]"
+        return f"Krippendorff's alpha of {self.people} people on {counted(self.subjects, 'subject')}: {alpha}{limits}"
+
+
+def agreement(labels: LabelSource) -> Agreement:
+    """Return how far several people agree about the runs, or reminders, that at least two of them labelled.
+
+    ``labels``: a file of labels, or what `agentnb.labels` returned. Its interval is that of 2,000 resamples of what was
+    labelled, always the same ones. Raises `SettingsError` if no two people labelled the same. Sources: Krippendorff (2004),
+    Content Analysis, chapter 11; Zapf and others (2016), BMC Medical Research Methodology 16, for the interval.
+    """
+    import numpy as np
+
+    given: dict[str, dict[str, str]] = {}
+    for one in labels_of(labels):
+        given.setdefault(one.subject, {})[one.who] = one.word or str(one.label)
+    several = [words for words in given.values() if len(words) > 1]
+    if not several:
+        raise SettingsError("No two people labelled the same run", 'Each labels with a name: label(runs, who="ada")')
+    names = [*dict.fromkeys(word for words in several for word in words.values())]
+    counts = np.asarray([[[*words.values()].count(name) for name in names] for words in several], dtype=float)
+    draws = np.random.default_rng(0).integers(0, len(several), (RESAMPLES, len(several)))
+    alpha = float(_alpha(counts, np.arange(len(several))[None])[0])
+    resampled = _alpha(counts, draws)
+    known = resampled[np.isfinite(resampled)]  # a resample in which all say the same has no chance agreement
+    limits = np.percentile(known, (2.5, 97.5)) if len(several) > 1 and np.isfinite(alpha) else None
+    return Agreement(
+        alpha if np.isfinite(alpha) else None,
+        None if limits is None else (float(limits[0]), float(limits[1])),
+        len(several),
+        len({who for words in several for who in words}),
+    )
+
+
+def _alpha(counts: Any, draws: Any) -> Any:
+    """Return alpha for each draw of subjects, of which ``counts`` has the labels by name; NaN where all labels are equal."""
+    import numpy as np
+
+    raters = counts.sum(axis=1)
+    differing = (raters**2 - (counts**2).sum(axis=1)) / (raters - 1)
+    by_name = counts[draws].sum(axis=1)
+    total = raters[draws].sum(axis=1)
+    by_chance = (total**2 - (by_name**2).sum(axis=1)) / (total - 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(by_chance > 0, 1 - differing[draws].sum(axis=1) / by_chance, np.nan)

@@ -1,0 +1,212 @@
+"""A judge: a model that says by a rubric whether a run did its task, or which of two did it better, blind to their variants."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from agentnb.agent.agent import Agent
+from agentnb.agent.extension import Extension
+from agentnb.core.redaction import redact
+from agentnb.core.run.timeline import JUDGE
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError, StoreError
+from agentnb.experiments.judging.preferences import RUN_1, RUN_2, TIE, Choice, Preferences, agree, preferences_of
+from agentnb.experiments.judging.quality import quality_of
+from agentnb.experiments.judging.run_text import run_block
+from agentnb.experiments.planning.content import content_hash
+from agentnb.experiments.planning.variants import name_of
+from agentnb.experiments.planning.verdicts import FAILED, PASSED, UNKNOWN, Asked, AskedCheck, Bench, Verdict, Verdicts
+from agentnb.experiments.results.comparison import Comparison
+from agentnb.experiments.results.corrections import JudgeQuality
+from agentnb.experiments.results.judged_rows import at_a_time, bench_of
+from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.rows import Row
+from agentnb.guidance.prompts import prompt
+from agentnb.interchange.files import RunSource, load_traces
+from agentnb.models.model import Model
+from agentnb.runtime.budget import Budget
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.threads import LoopThread
+from agentnb.store.labels import LabelSource
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ONE, PAIR = "judge", "judge_pair"
+"""The prompts of a judge."""
+ANSWERS = {ONE: (PASSED, FAILED, UNKNOWN), PAIR: (RUN_1, RUN_2, TIE, UNKNOWN)}
+"""The verdicts that each allows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judge(AskedCheck):
+    """A model that judges runs by a rubric: a check of an experiment, or of recorded runs.
+
+    ``model``: a name, ``provider:model``, or a model object. ``rubric``: what a run must have done to pass, in words. ``name``:
+    that of the check. It sees what was asked, said, called and returned, as texts, and no name, guidance, policy or tag of a
+    variant. Only its structured reply is a verdict; anything else, an error or a refusal is unknown. Its calls are runs
+    with the operation ``judge``, kept in ``.judging`` in the folder of the runs; a verdict is kept by the contents of run,
+    rubric and model, so that judging again costs nothing. Raises `SettingsError` for settings that cannot work.
+
+        Experiment(tasks, variants, primary=Judge("openai:NAME", "The answer names the largest city, with its source."))
+    """
+
+    model: str | Model
+    rubric: str
+    name: str = JUDGE
+
+    def __post_init__(self) -> None:
+        for key in ("rubric", "name"):
+            value = getattr(self, key)
+            if not isinstance(value, str) or not value.strip():
+                raise SettingsError(f"{key}={value!r} of the judge is not a text", 'Write Judge(model, "The answer names ...")')
+        self._agents  # noqa: B018  # an unknown model is refused here
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    @cached_property
+    def content(self) -> str:
+        """A hash of rubric and model, and of the words around the rubric."""
+        return content_hash(name_of(self.model), *[agent.system for agent in self._agents.values()])
+
+    @cached_property
+    def _agents(self) -> dict[str, Agent]:
+        return {kind: self._agent(kind) for kind in ANSWERS}
+
+    def _agent(self, kind: str) -> Agent:
+        fields = {"reason": {"type": "string"}, "verdict": {"type": "string", "enum": [*ANSWERS[kind]]}}
+        schema = {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
+        return Agent(
+            self.model,
+            system=prompt(kind).replace("{{ rubric }}", self.rubric.strip()),
+            guidance="off",
+            policy="minimal",
+            todos=False,
+            instructions=False,
+            output=schema,
+            name=JUDGE,
+            extensions=[Extension(name=JUDGE)],
+        )
+
+    # One run
+
+    async def ask(self, run: Run, bench: Bench, task: str) -> Asked:
+        """Return the verdict on a run, from those that were kept if it is among them."""
+        return await self._ask(ONE, run_block(run, "run", task), bench, f"judged:{run.id}")
+
+    def kept(self, run: Run, verdicts: Verdicts) -> Verdict | None:
+        """Return the verdict on a recorded run that was kept; None without one."""
+        return verdicts.get(self._key(ONE, run_block(run, "run", run.prompt)))
+
+    def __call__(self, run: Run) -> bool | None:
+        """Return whether the run passed; None if it is unknown. Keeps nothing, and blocks until the reply is there."""
+        thread = LoopThread()
+        try:
+            return thread.submit(lambda: self.ask(run, Bench(), run.prompt)).result().verdict.value
+        finally:
+            thread.close()
+
+    async def assess(self, source: RunSource, *, budget: float | None = None) -> pd.DataFrame:
+        """Judge recorded runs; return one row per run: ``run_id``, ``verdict``, ``reason``, ``judge_run``, ``cost``, ``error``.
+
+        ``budget``: US dollars, for the calls that this makes: verdicts that were kept cost 0. At it no further run is judged.
+        """
+        import pandas as pd
+
+        runs, bench = load_traces(source), bench_of(source, None if budget is None else Budget(budget))
+        asked = await at_a_time([partial(self.ask, run, bench, run.prompt) for run in runs])
+        found = [
+            (run.id, one.verdict.answer, one.verdict.reason, one.verdict.run_id, _cost(one), one.verdict.error)
+            for run, one in zip(runs, asked, strict=True)
+        ]
+        return pd.DataFrame(found, columns=["run_id", "verdict", "reason", "judge_run", "cost", "error"])
+
+    # Two runs
+
+    async def choose(self, run: Run, other: Run, *, budget: float | None = None) -> Choice:
+        """Return which of two runs of a task is better: ``a``, ``b``, or ``tie``; None if it is unknown.
+
+        It is asked twice, with the sides swapped: only what it says both times counts, else it is a tie.
+        """
+        return await self._choose(run, other, Bench(spending=None if budget is None else Budget(budget)))
+
+    async def prefer(self, comparison: Comparison, *, budget: float | None = None) -> Preferences:
+        """Choose in each pair of runs of a comparison, and return the share that prefers a minus the share that prefers b.
+
+        Ties count as nothing, and pairs with an unknown verdict, or without a run, are left out and counted.
+        """
+        verdicts = None if comparison.records is None else comparison.records.verdicts
+        spending = None if budget is None else Budget(budget)
+        bench = Bench(spending=spending) if verdicts is None else Bench(verdicts, spending)
+        pairs = [(one.row, other.row) for one, other in comparison.pairs if one.row.run_id and other.row.run_id]
+        choices = await at_a_time([partial(self._choose_of, comparison, a, b, bench) for a, b in pairs])
+        return preferences_of(comparison, pairs, choices)
+
+    async def _choose_of(self, comparison: Comparison, a: Row, b: Row, bench: Bench) -> Choice:
+        return await self._choose(comparison.run(a.run_id), comparison.run(b.run_id), bench)
+
+    async def _choose(self, run: Run, other: Run, bench: Bench) -> Choice:
+        task = run.prompt if run.prompt == other.prompt else ""  # what a variant adds to a prompt would name it
+        if run_block(run, "run", task) == run_block(other, "run", task):
+            return TIE
+        answers = []
+        for first, second in ((run, other), (other, run)):
+            text = f"{run_block(first, RUN_1, task)}\n\n{run_block(second, RUN_2, task)}"
+            answers.append((await self._ask(PAIR, text, bench, f"judged:{first.id}", f"judged:{second.id}")).verdict.answer)
+        return agree(*answers)
+
+    # Its quality
+
+    def quality(self, labels: LabelSource, runs: Results | RunSource | None = None) -> JudgeQuality:
+        """Return how right its verdicts are by labels of people, healthy or failed: sensitivity, specificity and kappa.
+
+        ``labels``: a file of them, or what `agentnb.labels` returned. ``runs``: the results of an experiment, or recorded runs,
+        of which the labelled ones are looked at; by default those in the folder of the file. It asks no model: runs without a
+        kept verdict are counted. Give it to `compare`, ``compare(results, A, B, quality=...)``, which corrects by it.
+        """
+        return quality_of(self, labels, runs)
+
+    async def _ask(self, kind: str, text: str, bench: Bench, *tags: str) -> Asked:
+        key = self._key(kind, text)
+        async with bench.verdicts.lock(key):
+            if (kept := bench.verdicts.get(key)) is not None:
+                return Asked(kept, was_kept=True)
+            verdict = await self._run(kind, key, text, bench, (JUDGE, *tags, *bench.tags))
+            if not verdict.error:
+                bench.verdicts.keep(verdict)
+            return Asked(verdict, was_kept=False)
+
+    def _key(self, kind: str, text: str) -> str:
+        """Return the key of a verdict: a hash of the runs, the rubric with the words around it, and the model."""
+        return content_hash(name_of(self.model), self._agents[kind].system, text)
+
+    async def _run(self, kind: str, key: str, text: str, bench: Bench, tags: tuple[str, ...]) -> Verdict:
+        options = RunOptions(store=bench.verdicts.store, show=False, tags=tags, can_ask=False, budget=bench.spending)
+        clock = asyncio.timeout(bench.seconds)
+        try:
+            async with clock:
+                run = await self._agents[kind].run(text, options)
+        except StoreError:  # a full disk is no verdict
+            raise
+        except Exception as error:  # whatever the model raises: the run stays unknown
+            failed = getattr(error, "run", None)
+            cost = failed.cost if isinstance(failed, Run) else 0.0 if isinstance(error, SettingsError) else None  # not begun
+            why = f"the judge took longer than {bench.seconds} s" if clock.expired() else str(error)
+            return _without_answer(key, f"{type(error).__name__}: {why}", cost)
+        if run.status != "completed" or run.output is None:
+            why = run.error.message if run.error is not None else run.stop_reason or run.status
+            return _without_answer(key, f"The judge gave no verdict: {why}", run.cost, run.id)
+        return redact(Verdict(key, run.output["verdict"], run.output["reason"], run.id, run.cost))
+
+
+def _without_answer(key: str, why: str, cost: float | None, run_id: str = "") -> Verdict:
+    return Verdict(key, run_id=run_id, cost=cost, error=redact(why).partition("\n")[0][:300])
+
+
+def _cost(asked: Asked) -> float | None:
+    return 0.0 if asked.was_kept else asked.verdict.cost

@@ -1,0 +1,75 @@
+"""The better of two runs of a task: what a judge says with the sides swapped, and the share of pairs that prefer a variant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from agentnb.display.texts.labels import counted
+from agentnb.experiments.planning.verdicts import UNKNOWN
+from agentnb.experiments.results.comparison import Comparison, signed
+from agentnb.experiments.results.rows import Row
+from agentnb.experiments.statistics.paired import Difference, estimate_difference
+from agentnb.experiments.statistics.tasks import TooFewTasks
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RUN_1, RUN_2 = "run_1", "run_2"
+"""The runs of a pair as a judge knows them: by their sides."""
+TIE: Literal["tie"] = "tie"
+Choice: TypeAlias = Literal["a", "b", "tie"] | None
+"""The better run of two; None if it is unknown."""
+SHARES: dict[Choice, tuple[list[float], list[float]]] = {"a": ([1], [0]), "b": ([0], [1]), TIE: ([0], [0]), None: ([], [])}
+"""What a choice counts for a, and for b."""
+
+
+def agree(answer: str, swapped: str) -> Choice:
+    """Return the choice that two answers agree on, the second with the sides swapped; a tie where they do not."""
+    if UNKNOWN in (answer, swapped):
+        return None
+    return {(RUN_1, RUN_2): "a", (RUN_2, RUN_1): "b"}.get((answer, swapped), TIE)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """Choices of a judge in the pairs of runs of a comparison."""
+
+    a: str
+    b: str
+    table: pd.DataFrame = field(repr=False)
+    """One row per pair: ``task``, ``model``, ``repeat``, ``run_a``, ``run_b``, ``choice``: a, b, tie, or missing."""
+    analysis: Difference | TooFewTasks
+    """Share of choices for a minus share for b, paired by task, each task with equal weight."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Pairs by their choice."""
+        choices = self.table.choice.fillna(UNKNOWN)
+        return {name: int((choices == name).sum()) for name in ("a", "b", TIE, UNKNOWN)}
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
+        head = f"{counted(len(self.table), 'pair')} of {self.a} (a) and {self.b} (b): {counts}"
+        found = self.analysis
+        if isinstance(found, TooFewTasks):
+            return f"{head}\n{found.counted} paired: {found.required} are needed for a number"
+        interval = "" if found.interval is None else f" [{signed(found.interval[0])}, {signed(found.interval[1])}]"
+        return f"{head}\nShare for a minus share for b: {signed(found.value)}{interval}, p = {found.p_value:.3g}"
+
+
+def preferences_of(comparison: Comparison, pairs: Sequence[tuple[Row, Row]], choices: Sequence[Choice]) -> Preferences:
+    """Return the choices in pairs of rows of a comparison, with their estimate."""
+    import pandas as pd
+
+    rows = [a for a, _ in pairs]
+    analysis = estimate_difference(
+        [SHARES[choice][0] for choice in choices],
+        [SHARES[choice][1] for choice in choices],
+        tasks=[row.task for row in rows],
+        clusters=[(bool(row.cluster), row.cluster or row.task) for row in rows],
+    )
+    found = [(a.task, a.model, a.repeat + 1, a.run_id, b.run_id, choice) for (a, b), choice in zip(pairs, choices, strict=True)]
+    table = pd.DataFrame(found, columns=["task", "model", "repeat", "run_a", "run_b", "choice"])
+    return Preferences(comparison.a, comparison.b, table.astype({"choice": "str"}), analysis)

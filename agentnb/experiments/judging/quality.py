@@ -1,0 +1,72 @@
+"""The quality of a judge: its verdicts beside the labels of people."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from agentnb.core.log.outcome import deciding
+from agentnb.errors import SettingsError
+from agentnb.experiments.planning.verdicts import AskedCheck, Verdicts
+from agentnb.experiments.results.corrections import Judged, JudgeQuality
+from agentnb.experiments.results.folder import ExperimentFolder
+from agentnb.experiments.results.judged_rows import folder_of_source
+from agentnb.experiments.results.recorded import arm_of, name_of_task
+from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.rows import Row
+from agentnb.interchange.files import RunSource, load_traces
+from agentnb.store.labels import LabelSource, assessments_by_run, labels_of
+
+
+class Known(NamedTuple):
+    """What is known of a run besides its label."""
+
+    arm: str
+    cluster: Hashable
+    is_passed: bool | None
+
+
+def quality_of(judge: AskedCheck, labels: LabelSource, runs: Results | RunSource | None) -> JudgeQuality:
+    """Return how right the verdicts of a judge are by labels; see `Judge.quality`."""
+    if runs is None:
+        if not isinstance(labels, str | Path):
+            raise SettingsError("Which runs the labels are of is not known", "Write judge.quality(labels, results)")
+        runs = Path(labels).expanduser().absolute().parent
+    decided = {run_id: deciding(given) for run_id, given in assessments_by_run(labels_of(labels)).items()}
+    if not decided:
+        raise SettingsError("No label says healthy or failed", "Label runs by these words: label(FOLDER)")
+    of_run = {run_id: one.outcome for run_id, one in decided.items() if one is not None}
+    healthy = {run_id: outcome == "passed" for run_id, outcome in of_run.items() if outcome != "unknown"}
+    known = dict(_known(judge, runs, healthy))
+    judged = [
+        Judged(known[run_id].arm, known[run_id].cluster, label, bool(known[run_id].is_passed))
+        for run_id, label in healthy.items()
+        if run_id in known and known[run_id].is_passed is not None
+    ]
+    counts = (len(healthy) - len(judged), len(of_run) - len(healthy))
+    return JudgeQuality(judge.name, judge.content, healthy, judged, *counts)
+
+
+def _known(judge: AskedCheck, runs: Results | RunSource, labelled: dict[str, bool]) -> Iterator[tuple[str, Known]]:
+    """Yield what is known of labelled runs: by the rows of an experiment with this judge, else by verdicts that were kept."""
+    if isinstance(runs, Results):
+        runs.check_open()
+        yield from ((row.run_id, _of_row(row, judge.name)) for row in runs.rows if row.run_id in labelled)
+        return
+    folder = folder_of_source(runs)
+    records = None if folder is None else ExperimentFolder(folder)
+    plan = None if records is None else records.plan()
+    if records is not None and plan is not None and plan.frozen.get("checks", {}).get(judge.name) == judge.content:
+        yield from ((row.run_id, _of_row(row, judge.name)) for row in records.rows().values() if row.run_id in labelled)
+        return
+    verdicts = Verdicts(folder or Path.cwd() / ".agentnb")
+    for run in load_traces(runs):
+        if run.id in labelled:
+            kept = judge.kept(run, verdicts)
+            yield run.id, Known(arm_of(run), (False, name_of_task(run)), None if kept is None else kept.value)
+
+
+def _of_row(row: Row, judge: str) -> Known:
+    value = row.value(judge)
+    return Known(row.variant, (bool(row.cluster), row.cluster or row.task), None if value is None else bool(value))

@@ -1,0 +1,60 @@
+"""A run as data for a judge: what was asked, said, called and returned, and nothing of the variant that made it so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from agentnb.core.messages import encodable
+from agentnb.core.run.rounds import WorkflowRound
+from agentnb.detect.run import Run
+from agentnb.display.lists.blind_view import FIRST, LAST, MAX_OF_A_PROMPT
+from agentnb.display.texts.states import as_left
+
+_ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e"})
+"""Of JSON these stand in its texts only, and mean the same when they are escaped: no text in a block can end it."""
+
+
+def run_block(run: Run, tag: str, task: str) -> str:
+    """Return the run as JSON Lines between ``<tag>`` and ``</tag>``, which no text in it can forge.
+
+    As for a person who labels it, its first 50 and last 150 rounds. ``task``: what was asked; empty to leave it out.
+    """
+    lines = [json.dumps(record, ensure_ascii=False).translate(_ESCAPED) for record in _records(run, task)]
+    return encodable("\n".join([f"<{tag}>", *lines, f"</{tag}>"]))
+
+
+def _records(run: Run, task: str) -> Iterator[dict[str, Any]]:
+    if task:
+        yield {"asked": _cut(task)}
+    rounds = [*as_left(run)]
+    left_out = max(0, len(rounds) - FIRST - LAST)
+    for one in rounds[:FIRST]:
+        yield _of_round(one)
+    if left_out:
+        yield {"rounds_left_out": left_out}
+    for one in rounds[FIRST + left_out :]:
+        yield _of_round(one)
+    if not rounds:  # a workflow, or a recorded text
+        yield {"answer": _cut(run.text)}
+
+
+def _of_round(one: WorkflowRound) -> dict[str, Any]:
+    calls = [
+        {
+            "tool": record.call.name,
+            "arguments": _cut(json.dumps(record.call.arguments, ensure_ascii=False, default=str)),
+            "result": None if record.result is None else _cut(record.result.text),
+            **({"is_error": True} if record.result is not None and record.result.is_error else {}),
+        }
+        for record in one.records
+    ]
+    return {"round": one.index + 1, "agent": _cut(one.text), **({"calls": calls} if calls else {})}
+
+
+def _cut(text: str) -> str:
+    """Return the beginning and the end of a text that is too long."""
+    half = MAX_OF_A_PROMPT // 2
+    left_out = len(text) - 2 * half
+    return text if left_out <= 0 else f"{text[:half]} [{left_out:,} characters left out] {text[-half:]}"

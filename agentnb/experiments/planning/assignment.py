@@ -1,0 +1,114 @@
+"""Assignment: variants meet whole runs, or are guidance sets of which one is drawn for each round of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from agentnb.agent.agent import Agent
+from agentnb.errors import AgentnbError, SettingsError
+from agentnb.experiments.planning.near_outcomes import FOLLOWED, find_near_outcome
+from agentnb.experiments.planning.tasks import ExperimentTask
+from agentnb.experiments.planning.variants import Variant, read_variants, variants_by_name
+from agentnb.guidance.draws import ASSIGN, RandomGuidance
+from agentnb.guidance.sets import GuidanceSet, find_set
+from agentnb.models.model import Model
+from agentnb.policies.named import NAMED, OWN_POLICY
+
+DRAWN = "drawn"
+"""The name of the only arm of an experiment that draws by round: each of its runs meets all sets."""
+
+
+class Assignment(NamedTuple):
+    """How variants are assigned, as an experiment is given it."""
+
+    assign: Any = "run"
+    propensities: Any = None
+    """By variant the probability with which it is drawn; None for equal ones."""
+    near_outcome: Any = None
+
+    @property
+    def is_by_round(self) -> bool:
+        """Whether a set is drawn for each round."""
+        return bool(self.assign == "round")
+
+    @property
+    def frozen(self) -> dict[str, Any]:
+        """What is frozen of it besides the variants; nothing where whole runs are assigned."""
+        return {"assign": "round", "near_outcome": self.near_outcome or FOLLOWED} if self.is_by_round else {}
+
+    def compared(self, variants: Sequence[Variant]) -> int:
+        """Return how many variants are compared: of sets that are drawn in one arm, always several."""
+        return 2 if self.is_by_round else len(variants)
+
+    def read_variants(
+        self, given: Any, base: Any, models: Iterable[str | Model], problems: list[str], *, aa: bool
+    ) -> tuple[Variant, ...]:
+        """Return the variants, or the one arm whose runs draw a set for each round; problems are appended."""
+        if self.assign not in ASSIGN:
+            problems.append(f"assign={self.assign!r}: it is {' or '.join(ASSIGN)}")
+        if not self.is_by_round:
+            problems += [
+                f'{name}= is for sets that are drawn by round: give assign="round", or leave it out'
+                for name in ("propensities", "near_outcome")
+                if getattr(self, name) is not None
+            ]
+            return read_variants(given, base, models, problems)
+        try:
+            find_near_outcome(self.near_outcome or FOLLOWED)
+        except SettingsError as error:
+            problems.append(str(error))
+        drawn = self._random_guidance(given, problems, aa=aa)
+        return () if drawn is None else read_variants({DRAWN: {"guidance": drawn}}, base, models, problems)
+
+    def _random_guidance(self, given: Any, problems: list[str], *, aa: bool) -> RandomGuidance | None:
+        named, before = variants_by_name(given, problems), len(problems)
+        sets = {str(name): found for name, what in named.items() if (found := _set_of(str(name), what, problems)) is not None}
+        propensities = self.propensities
+        if propensities is None:
+            propensities = dict.fromkeys(sets, 1 / max(1, len(sets)))
+        elif not isinstance(propensities, Mapping) or {*propensities} != {*map(str, named)}:
+            problems.append(f"propensities={propensities!r}: give one for each of the variants {', '.join(map(str, named))}")
+        if not aa and len({found.version for found in sets.values()}) < len(sets):
+            problems.append("Two of the guidance sets are equal. To see what chance alone does: aa=True")
+        if len(problems) > before:
+            return None
+        try:
+            return RandomGuidance(_by_set(sets, propensities), "round")
+        except SettingsError as error:
+            problems.append(str(error))
+            return None
+
+    def problems(self, tasks: Sequence[ExperimentTask], variants: Sequence[Variant]) -> Iterable[str]:
+        """Yield what is wrong with it and the tasks and variants together."""
+        if not self.is_by_round:
+            return
+        if any(task.run is not None for task in tasks):
+            yield 'assign="round": forks of recorded runs have rounds without a draw. Give prompts, or assign="run"'
+        for policy in [one.work.settings["policy"] for one in variants if isinstance(one.work, Agent)]:
+            if OWN_POLICY in policy:
+                hint = f"Give one of {', '.join(NAMED)}"
+                yield f'assign="round": lift cannot replay the policy {policy["name"]}, which is your own. {hint}'
+
+
+def _set_of(name: str, what: Any, problems: list[str]) -> GuidanceSet | None:
+    """Return the guidance set that a variant is; anything else cannot change from round to round."""
+    if not isinstance(what, str | GuidanceSet):
+        kind = "settings" if isinstance(what, Mapping) else type(what).__name__
+        problems.append(
+            f'Variant {name} is {kind}: assign="round" draws guidance sets alone, as all else is the same in a run.'
+            ' Compare it by assign="run"'
+        )
+        return None
+    try:
+        return find_set(what)
+    except AgentnbError as error:
+        problems.append(f"Variant {name}: {error}")
+        return None
+
+
+def _by_set(sets: Mapping[str, GuidanceSet], propensities: Mapping[str, float]) -> dict[GuidanceSet, float]:
+    """Return the propensity of each set. Raises `SettingsError` for a set that two variants name."""
+    if len({*sets.values()}) < len(sets):
+        raise SettingsError("Two variants are one guidance set", "Give the sets names of their own: GuidanceSet(name, {...})")
+    return {words: propensities[name] for name, words in sets.items()}

@@ -1,0 +1,99 @@
+"""Looks at an experiment that are planned beforehand, each after whole tasks: which tasks it has, and its level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from random import Random
+from typing import Any, NamedTuple
+
+from agentnb.display.texts.labels import counted
+from agentnb.experiments.planning.tasks import ExperimentTask
+from agentnb.experiments.statistics.alpha_spending import spend_alpha
+from agentnb.experiments.statistics.sign_flips import required_clusters
+
+
+class Look(NamedTuple):
+    """A planned look at an experiment."""
+
+    number: int
+    """From 1."""
+    of: int
+    """Planned looks."""
+    tasks: int
+    of_tasks: int
+    """Tasks of the experiment."""
+    level: float
+    """A p value below it shows a difference at this look."""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it is at the end of the experiment."""
+        return self.number == self.of
+
+    @property
+    def name(self) -> str:
+        """Its number, in words."""
+        return f"look {self.number} of {self.of}"
+
+    def __str__(self) -> str:
+        return f"{self.name}, after {self.tasks:,} of {counted(self.of_tasks, 'task')}"
+
+
+def read_looks(given: Any, problems: list[str]) -> tuple[float, ...]:
+    """Return the shares of the tasks after which looks are planned; empty for none. Problems are appended."""
+    shares = [number / given for number in range(1, given + 1)] if type(given) is int else given
+    is_list = isinstance(shares, list | tuple) and all(type(share) in (int, float) for share in shares)
+    if is_list and len(shares) > 1 and shares[-1] == 1 and all(a < b for a, b in pairwise([0, *shares])):
+        return tuple(map(float, shares))
+    if given is not None:
+        what = "give their number, from 2, or rising shares of the tasks that end with 1, such as [0.5, 1.0]"
+        problems.append(f"looks={given!r}: {what}")
+    return ()
+
+
+def stages_of(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed: int) -> list[list[int]]:
+    """Return the places of the tasks that each look adds, in whole clusters drawn by the seed; without looks, of all tasks."""
+    if not shares:
+        return [[*range(len(tasks))]]
+    clusters: dict[tuple[bool, str], list[int]] = {}
+    for place, task in enumerate(tasks):
+        clusters.setdefault((bool(task.cluster), task.cluster or task.id), []).append(place)
+    order = [*clusters.values()]
+    Random(f"{seed}:looks").shuffle(order)
+    stages: list[list[int]] = [[] for _ in shares]
+    done = 0
+    for places in order:
+        stages[next(number for number, share in enumerate(shares) if done < round(share * len(tasks)))] += places
+        done += len(places)
+    return [sorted(stage) for stage in stages]
+
+
+def looks_of(stages: Sequence[Sequence[int]]) -> tuple[Look, ...]:
+    """Return the looks after these stages, with their levels."""
+    counts = [*accumulate(map(len, stages))]
+    levels = spend_alpha([count / counts[-1] for count in counts])
+    return tuple(
+        [
+            Look(number, len(counts), count, counts[-1], level)
+            for number, (count, level) in enumerate(zip(counts, levels, strict=True), 1)
+        ]
+    )
+
+
+def look_problems(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed: int) -> list[str]:
+    """Return the problem of looks that come too early to show a difference, with the looks that are left without them."""
+    if not shares:
+        return []
+    stages = stages_of(tasks, shares, seed)
+    if not all(stages):
+        return [f"looks: {counted(len(tasks), 'task')} in whole clusters are too few for {len(shares)} looks. Plan fewer"]
+    clusters = [*accumulate(len({tasks[place].cluster or place for place in stage}) for stage in stages)]
+    looks = looks_of(stages)
+    early = [look for look, count in zip(looks, clusters, strict=True) if count < (required_clusters(look.level) or count + 1)]
+    if not early:
+        return []
+    kept = [round(share, 3) for look, share in zip(looks, shares, strict=True) if look not in early]
+    advice = f"looks={kept}" if len(kept) > 1 else "more tasks, or no looks"
+    too_few = f"no p value of so few can be below {early[0].level:.2g}"
+    return [f"looks: no difference can be shown at {early[0]}: {too_few}. Plan {advice}"]

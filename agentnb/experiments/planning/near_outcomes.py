@@ -1,0 +1,57 @@
+"""Near outcomes: what guidance can change soon after it was given, known by few rounds of a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError, near
+from agentnb.tables.loops import found
+
+FOLLOWED, CALL_WORKED, NO_LOOP = "followed", "call_worked", "no_loop_within_3"
+NEAR_OUTCOMES = (FOLLOWED, CALL_WORKED, NO_LOOP)
+"""Names of near outcomes; the last with any number of rounds."""
+_NO_LOOP = re.compile(r"no_loop_within_([1-9]\d{0,2})")
+
+NearValue: TypeAlias = Callable[[int, "bool | None"], "bool | None"]
+"""Returns the outcome after guidance in the round of an index, given whether its reply did what that asks; None: unknown."""
+NearOutcome: TypeAlias = Callable[[Run], NearValue]
+
+
+def find_near_outcome(name: str) -> NearOutcome:
+    """Return the outcome of this name: ``followed``, ``call_worked`` or ``no_loop_within_3``. Raises `SettingsError`."""
+    if name == FOLLOWED:
+        return lambda run: lambda index, followed: followed
+    if name == CALL_WORKED:
+        return _call_worked
+    if isinstance(name, str) and (rounds := _NO_LOOP.fullmatch(name)):
+        return lambda run: _no_loop(run, int(rounds[1]))
+    raise SettingsError(f"There is no near outcome {name!r}", near(str(name), NEAR_OUTCOMES))
+
+
+def _call_worked(run: Run) -> NearValue:
+    """Return whether a work tool ran in the round, and reported success."""
+
+    def value(index: int, followed: bool | None) -> bool | None:
+        one = run.rounds[index]
+        if one.reply is None:
+            return None
+        return any(record.is_work and record.success is True for record in one.records)
+
+    return value
+
+
+def _no_loop(run: Run, rounds: int) -> NearValue:
+    """Return whether no loop was found in so many rounds from this one on; a run cut short before has no value."""
+    last_rounds = {row.last for row in found(run)}
+
+    def value(index: int, followed: bool | None) -> bool | None:
+        if run.rounds[index].reply is None:
+            return None
+        if not last_rounds.isdisjoint(range(index, index + rounds)):
+            return False
+        return True if index + rounds <= len(run.rounds) or run.status == "completed" else None
+
+    return value

@@ -1,0 +1,53 @@
+"""The data of a report: tables as CSV and Parquet, and the tasks, in a folder beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from agentnb.core.key_shapes import mask_keys
+from agentnb.experiments.planning.tasks import ExperimentTask
+from agentnb.experiments.report.document import Block, File, Paragraph
+from agentnb.experiments.results.results import Results
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TASKS = "tasks.json"
+"""The file of the tasks."""
+
+Write = Callable[[str, bytes], None]
+"""Writes a file of the folder, by its name."""
+
+
+def write_data(results: Results, tasks: Sequence[ExperimentTask], folder: str, write: Write) -> Iterator[Block]:
+    """Write the data of an experiment, and yield what the report says of each file. ``folder``: where they are, beside it."""
+    tables = {"runs": (results.table(), "one row per run that counts")}
+    attempts = results.attempts
+    if len(attempts) > len(tables["runs"][0]):
+        tables["attempts"] = (attempts, "one row per attempt, with those that a retry replaced and those that were lost")
+    has_parquet = find_spec("pyarrow") is not None
+    for name, (frame, content) in tables.items():
+        masked = _without_keys(frame)
+        write(f"{name}.csv", masked.to_csv(index=False, lineterminator="\n").encode())
+        yield File(f"{folder}/{name}.csv", content)
+        if has_parquet:
+            write(f"{name}.parquet", masked.to_parquet(None, index=False, engine="pyarrow"))
+            yield File(f"{folder}/{name}.parquet", "the same with types, as Parquet")
+    write(TASKS, mask_keys(json.dumps([_row_of(task) for task in tasks], indent=1, ensure_ascii=False, default=repr)).encode())
+    yield File(f"{folder}/{TASKS}", "the tasks with all their columns")
+    if not has_parquet:
+        yield Paragraph("There are no Parquet files: the package pyarrow is not installed (pip install 'agentnb[scale]').")
+
+
+def _without_keys(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with keys, and texts that look like keys, masked."""
+    texts = [name for name, kind in frame.dtypes.items() if str(kind) in ("str", "object", "string")]
+    masked = {name: frame[name].map(lambda value: mask_keys(value) if isinstance(value, str) else value) for name in texts}
+    return frame.assign(**masked)
+
+
+def _row_of(task: ExperimentTask) -> Mapping[str, Any]:
+    return {"id": task.id, **task.row}

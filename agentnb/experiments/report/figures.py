@@ -1,0 +1,45 @@
+"""The figures of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from agentnb.errors import SettingsError
+from agentnb.experiments.report.document import Block, Paragraph, Picture
+from agentnb.experiments.results.comparison import PASSES, Comparison
+from agentnb.experiments.results.results import Results
+from agentnb.plots.drawing.figure import SHARPNESS
+from agentnb.plots.experiments.cost_against_success import cost_against_success
+from agentnb.plots.experiments.differences import differences
+from agentnb.plots.experiments.flips import flips
+from agentnb.plots.experiments.pass_k import pass_k
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAX_FLIPS = 3
+"""Comparisons whose tasks are drawn."""
+
+
+def figures_of(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
+    """Yield the figures that the data allow; without matplotlib, what to install."""
+    try:
+        if comparisons:
+            yield _picture("differences", differences([*comparisons]))
+            for number, one in enumerate(comparisons[:MAX_FLIPS], 1):
+                if one.value_limits == PASSES and one.tasks:
+                    yield _picture(f"flips_{number}", flips(one))
+            if any(len(shares) > 1 for one in comparisons for shares in one.pass_k.values()):
+                yield _picture("pass_k", pass_k([*comparisons]))
+        yield _picture("cost_against_success", cost_against_success(results))
+    except SettingsError as error:
+        yield Paragraph(f"Figures are left out: {error}.")
+
+
+def _picture(name: str, figure: Figure) -> Picture:
+    file = BytesIO()
+    figure.savefig(file, format="png", dpi=figure.dpi * SHARPNESS, facecolor=figure.get_facecolor(), backend="agg")
+    width, _ = figure.get_size_inches() * figure.dpi
+    return Picture(name, file.getvalue(), round(width), str(getattr(figure, "description", name)))

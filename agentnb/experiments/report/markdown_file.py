@@ -1,0 +1,55 @@
+"""A report in Markdown: whatever text is in it, none becomes markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from urllib.parse import quote
+
+from agentnb.display.texts.labels import clean
+from agentnb.experiments.report.document import Block, Bullets, Code, Document, Facts, File, Grid, Heading, Paragraph, Picture
+
+_MARKUP = re.compile(r"[\\`*\[\]<|~$@]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.", re.IGNORECASE)
+"""Characters that may begin or end markup, formulas and links, also those that readers make of bare addresses."""
+_BEGINNING = re.compile(r"(?=[#>=])|(?=[-+](?:[-+\s]|$))|\d{1,9}(?=[.)](?:\s|$))")
+"""What makes a line a heading, a quotation, an item of a list, or a rule, if a backslash does not follow."""
+
+
+def report_markdown(document: Document, folder: str) -> str:
+    """Return the report. ``folder``: that of its figures, beside it."""
+    parts = [f"# {escape(document.title)}", *["\n".join(_lines(block, folder)) for block in document.blocks]]
+    return "\n\n".join(parts) + "\n"
+
+
+def escape(text: str) -> str:
+    """Return any text on one line of Markdown, each character as itself."""
+    line = _MARKUP.sub(r"\\\g<0>", " ".join(clean(text).split()))
+    beginning = _BEGINNING.match(line)
+    return line if beginning is None else f"{line[: beginning.end()]}\\{line[beginning.end() :]}"
+
+
+def _lines(block: Block, folder: str) -> Iterator[str]:
+    match block:
+        case Heading(text, is_inner):
+            yield f"{'###' if is_inner else '##'} {escape(text)}"
+        case Paragraph(text):
+            yield escape(text)
+        case Bullets(items):
+            yield from [f"- {escape(item)}" for item in items]
+        case Facts(rows):
+            yield from _table(["", "", ""], rows)
+        case Grid(headings, rows, numbers):
+            yield from _table(headings, rows, numbers)
+        case Picture(name, _, _, description):
+            yield f"![{escape(description)}]({quote(folder)}/{quote(name)}.png)"
+        case Code(text, language):
+            fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+            yield from (f"{fence}{language}", clean(text), fence)
+        case File(path, content):
+            yield f"- [{escape(path)}]({quote(path)}): {escape(content)}"
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> Iterator[str]:
+    lines = ["---:" if place in numbers else "---" for place in range(len(headings))]
+    for cells in ([escape(name) for name in headings], lines, *[[escape(cell) for cell in row] for row in rows]):
+        yield f"| {' | '.join(cells)} |"

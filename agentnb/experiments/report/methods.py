@@ -1,0 +1,169 @@
+"""The methods of an experiment in words: what was planned, how it was drawn, and what it ran with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from agentnb.core.log.events import ModelReplied
+from agentnb.display.texts.labels import counted, first_line
+from agentnb.errors import AgentnbError
+from agentnb.experiments.design import DRAWS
+from agentnb.experiments.planning.variants import Variant
+from agentnb.experiments.report.document import Block, Bullets, Facts, Grid, Heading, Paragraph
+from agentnb.experiments.report.setup import Setup
+from agentnb.experiments.report.versions import versions_here
+from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.rows import Row
+from agentnb.experiments.views.numbers import UNKNOWN, money
+from agentnb.workflow.workflow import Workflow
+
+MAX_OF_A_SETTING = 200
+ANALYSIS = (
+    "Variants are compared within tasks: repeats are averaged within a task and model, models within a task, and tasks have"
+    " equal weight",
+    "Two tests of the mean must agree, sign flips of whole clusters and t with a cluster-robust error (CR2)",
+    "Intervals are of 95 % and hold those of both tests; several comparisons are adjusted by Holm",
+)
+NOT_NAMED = "not named"
+"""The name of a model whose replies do not say who served them."""
+
+
+def methods_of(results: Results, setup: Setup) -> Iterator[Block]:
+    """Yield the section on the methods."""
+    yield Heading("Methods")
+    yield Paragraph(_shape(results, setup))
+    yield Paragraph(_randomisation(results, setup))
+    yield Paragraph(_analysis(results, setup))
+    yield Heading("Variants", is_inner=True)
+    yield Grid(["variant", "what it is"], [[one.name, _change(one)] for one in setup.variants])
+    yield Heading("Models", is_inner=True)
+    yield Grid(*_models(results), numbers=range(2, 6))
+    yield Paragraph(
+        "Models are named as the experiment named them, and as their providers named them in the replies that the logs keep."
+        " Costs are in US dollars, as the logs recorded them with each reply: by the prices of genai-prices, whose version is"
+        " below, or by price= in the name of the model."
+    )
+    yield Heading("Record", is_inner=True)
+    yield Facts([*_record(results, setup)])
+
+
+def _shape(results: Results, setup: Setup) -> str:
+    names = ", ".join(one.name for one in setup.variants)
+    clusters = {task.cluster for task in setup.tasks if task.cluster}
+    of_clusters = f" in {counted(len(clusters), 'cluster')}" if clusters else ""
+    repeats = counted(int(setup.settings["repeats"]), "repeat")
+    planned = counted(sum(setup.planned.values()), "run")
+    return (
+        f"{counted(len(setup.variants), 'variant')} ({names}) were run on {counted(len(setup.tasks), 'task')}{of_clusters},"
+        f" {repeats} of each task, variant and model, {planned} in all. Every variant met every task. The plan was frozen with"
+        f" the first run: {', '.join(results.plan.frozen)}."
+    )
+
+
+def _randomisation(results: Results, setup: Setup) -> str:
+    shared = setup.settings["seeds"] == "shared"
+    seeds = "The runs of a task and repeat have the same seed in all variants" if shared else "Each variant has its own seeds"
+    unseeded = f" These models take no seed, so that {DRAWS}: {', '.join(results.unseeded)}." if results.unseeded else ""
+    return (
+        "Blocks of a task, model and repeat were run in random order, and in each block the variants in random order; both were"
+        f" drawn from the seed {setup.settings['seed']}. {seeds}.{unseeded}"
+    )
+
+
+def _analysis(results: Results, setup: Setup) -> str:
+    checks = [one.name for one in setup.checks if one.name != results.primary]
+    sentences = [
+        f"The primary outcome is {results.primary}",
+        *([f"Further checks: {', '.join(checks)}"] if checks else []),
+        *ANALYSIS,
+    ]
+    sentences += _exclusions(results)
+    if (look := results.look) is not None:
+        planned = (
+            f"{counted(look.of, 'look')} were planned after whole tasks, with levels by alpha spending of O'Brien-Fleming type"
+        )
+        sentences.append(f"{planned}: these are the results of {look}, whose level is {look.level:.2g}")
+    return f"{'. '.join(sentences)}."
+
+
+def _exclusions(results: Results) -> list[str]:
+    """Return what was frozen about runs that are excluded, as the beginning of a sentence."""
+    found = [str(one) for one in results.plan.frozen.get("exclusions", ())]
+    return [f"{one[:1].upper()}{one[1:]}" for one in found] or ["No run is excluded"]
+
+
+def _change(variant: Variant) -> str:
+    """Return what a variant is, in words."""
+    if isinstance(variant.work, Workflow):
+        return f"a workflow of the content {variant.content}"
+    changes = [f"{name} {_told(value)}" for name, value in (variant.changes or {}).items()]
+    changes += [f"prompt {variant.template}"] if variant.template is not None else []
+    told = ", ".join(changes) or "an agent with its own settings"
+    return first_line(f"{told} (content {variant.content})", MAX_OF_A_SETTING)
+
+
+def _told(value: object) -> str:
+    name = getattr(value, "name", None) or getattr(value, "__name__", None)
+    return str(name) if isinstance(name, str) else repr(value)
+
+
+def _models(results: Results) -> tuple[list[str], list[list[str]]]:
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in results.rows:
+        groups.setdefault((row.model, _served(results, row)), []).append(row)
+    rows = [[*names, f"{len(group):,}", *_spent(group)] for names, group in sorted(groups.items())]
+    return ["model", "as its provider named it", "runs", "input tokens", "output tokens", "cost"], rows
+
+
+def _served(results: Results, row: Row) -> str:
+    """Return the names by which the provider named the model of a run in its replies."""
+    if not row.run_id:
+        return NOT_NAMED
+    try:
+        events = results.run(row.run_id).events
+    except AgentnbError:
+        return "its log is not kept"
+    names = Counter(str(one.metadata.get("model") or "") for one in events if isinstance(one, ModelReplied))
+    return ", ".join(sorted(name for name in names if name)) or NOT_NAMED
+
+
+def _spent(rows: Sequence[Row]) -> Iterator[str]:
+    for counts in ([row.input_tokens for row in rows], [row.output_tokens for row in rows]):
+        yield UNKNOWN if None in counts else f"{sum(count or 0 for count in counts):,}"
+    costs = [row.cost for row in rows]
+    yield money(None if None in costs else sum(cost or 0.0 for cost in costs))
+
+
+def _record(results: Results, setup: Setup) -> Iterator[tuple[str, str, str]]:
+    plan, now = results.plan, versions_here()
+    ends = sorted(row.at for row in results.rows if row.at is not None)
+    yield "Experiment", plan.id, ""
+    yield "Hash of the plan", plan.hash, "of all that was frozen"
+    yield "Plan frozen", _date(plan.begun_at), "with the first run"
+    yield "Runs finished", f"{_date(ends[0])} to {_date(ends[-1])}" if ends else UNKNOWN, ""
+    yield "Seed", str(setup.settings["seed"]), "of order and draws"
+    yield "Versions at its beginning", _versions(plan.versions) if plan.versions else UNKNOWN, ""
+    if now != plan.versions:
+        yield "Versions of this report", _versions(now), ""
+    if setup.settings["budget"] is not None:
+        yield "Budget", money(setup.settings["budget"]), "for all runs"
+
+
+def _versions(versions: dict[str, str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in versions.items())
+
+
+def _date(at: datetime | None) -> str:
+    return UNKNOWN if at is None else f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def dated(text: str, at: datetime | None) -> str:
+    """Return a deviation with its date."""
+    return text if at is None else f"{text} ({_date(at)})"
+
+
+def listed_or(items: Sequence[str], nothing: str) -> Block:
+    """Return the items as a list, or the sentence that there is none."""
+    return Bullets(items) if items else Paragraph(nothing)

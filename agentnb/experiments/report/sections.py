@@ -1,0 +1,122 @@
+"""The sections of a report, from what a comparison says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from agentnb.experiments.report.document import Block, Bullets, Document, Facts, Grid, Heading, Paragraph
+from agentnb.experiments.report.figures import figures_of
+from agentnb.experiments.report.flow import flow_alone, flow_of
+from agentnb.experiments.report.methods import dated, methods_of
+from agentnb.experiments.report.setup import Setup
+from agentnb.experiments.report.source import code_of
+from agentnb.experiments.results.comparison import Comparison
+from agentnb.experiments.results.record_notes import comparison_notes
+from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.rows import STATES
+from agentnb.experiments.views.comparison_facts import facts, heading, sensitivity, states_of, verdict
+from agentnb.experiments.views.results_view import NO_DIFFERENCE, means_of
+
+PERSONAS = "simulated:"
+"""Begins the names of personas."""
+LIMITS = (
+    "The claim is about these tasks, models, variants and versions, and about others only as far as they are like them.",
+    "Cost, tokens, time, loops and further checks are secondary: their intervals and p values are adjusted neither for each"
+    " other nor for planned looks.",
+    "That no difference is shown does not mean that there is none: one below the minimum detectable effect is often missed.",
+)
+OF_PERSONAS = "All models are personas, which say nothing about language models."
+
+
+def report_of(results: Results, comparisons: Sequence[Comparison], setup: Setup, data: Sequence[Block], tasks: str) -> Document:
+    """Return the report. ``data``: what is said of the files with the data; ``tasks``: the path of the one with the tasks."""
+    names = ", ".join(variant.name for variant in setup.variants)
+    parts = (
+        _summary(comparisons),
+        methods_of(results, setup),
+        _flow(results, comparisons, setup),
+        _estimates(results, comparisons),
+        [Heading("Figures"), *figures_of(results, comparisons)],
+        _deviations(results, comparisons),
+        _sensitivity(comparisons),
+        _limits(results, comparisons),
+        [Heading("Data"), *data],
+        [Heading("The experiment again"), *code_of(setup, tasks)],
+    )
+    return Document(f"Experiment {results.plan.id}: {names}", [*chain.from_iterable(parts)])
+
+
+def _summary(comparisons: Sequence[Comparison]) -> Iterator[Block]:
+    for one in comparisons:
+        yield Paragraph(f"{heading(one)[0]}, {one.primary}: {verdict(one)}")
+    if not comparisons:
+        yield Paragraph("There is one variant: nothing is compared.")
+
+
+def _flow(results: Results, comparisons: Sequence[Comparison], setup: Setup) -> Iterator[Block]:
+    yield Heading("Flow of runs")
+    if not comparisons:
+        yield flow_alone(results, setup.planned)
+    for one in comparisons:
+        yield from _titled(one, comparisons)
+        yield flow_of(one, setup.planned)
+        headings, rows = states_of(one)
+        if len(headings) > 1 + len(STATES):
+            yield Grid([headings[0], headings[-1]], [[row[0], row[-1]] for row in rows])
+    yield Paragraph(
+        "Failed runs were ended by the provider, a kill or a person; left out are runs without a partner that has a value."
+    )
+    ended = [f"{reason} ({count:,})" for reason, count in results.failures.items()]
+    if ended:
+        yield Paragraph(f"Runs that did not complete, by reason: {', '.join(ended)}.")
+
+
+def _titled(one: Comparison, comparisons: Sequence[Comparison]) -> list[Block]:
+    """Return the heading of a comparison among several."""
+    return [Heading(heading(one)[0], is_inner=True)] if len(comparisons) > 1 else []
+
+
+def _estimates(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
+    yield Heading("Estimates")
+    headings, rows = means_of(results)
+    yield Grid(headings, rows, range(1, len(headings)))
+    yield Paragraph(f"{NO_DIFFERENCE}.")
+    for one in comparisons:
+        yield from _titled(one, comparisons)
+        yield Paragraph(verdict(one))
+        varied = [*sensitivity(one)]
+        yield Facts([fact for fact in facts(one) if fact not in varied])
+
+
+def _deviations(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
+    yield Heading("Deviations from the plan")
+    found = [dated(note.text, note.at) for note in results.deviations]
+    chosen = comparisons[0].primary if comparisons else results.primary
+    found += comparison_notes(results.plan, chosen, len(results.variants), len(comparisons))
+    yield Bullets(found) if found else Paragraph("None is recorded.")
+    texts = [note.text for note in results.deviations]
+    if others := [note for note in results.notes if note not in texts]:
+        yield Paragraph("Also recorded:")
+        yield Bullets(others)
+
+
+def _sensitivity(comparisons: Sequence[Comparison]) -> Iterator[Block]:
+    if comparisons:
+        yield Heading("Sensitivity")
+    for one in comparisons:
+        yield from _titled(one, comparisons)
+        varied = [*sensitivity(one)]
+        if varied:
+            yield Facts(varied)
+        if one.robustness:
+            yield Paragraph(f"{one.robustness}.")
+        if not varied:
+            yield Paragraph((one.missing and f"{one.missing}.") or "No value is missing, and every run completed.")
+
+
+def _limits(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
+    yield Heading("Limits of the claim")
+    are_personas = all(row.model.startswith(PERSONAS) for row in results.rows)
+    warnings = dict.fromkeys(f"{one.a} minus {one.b}: {text}" for one in comparisons for text in one.warnings)
+    yield Bullets([*LIMITS, *([OF_PERSONAS] if are_personas else []), *warnings])

@@ -1,0 +1,109 @@
+"""The code that makes an experiment again: its YAML cell, or a call of `Experiment`, with the functions that it names."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple
+
+from agentnb.agent.agent import Agent
+from agentnb.agent.settings import AgentSettings
+from agentnb.experiments.report.document import Block, Code, Paragraph
+from agentnb.experiments.report.setup import Setup
+from agentnb.guidance.sets import BUILT_IN, GuidanceSet
+from agentnb.models.registry import is_model
+from agentnb.workflow.workflow import Workflow
+
+IMPORTS = """from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from agentnb import Agent, Experiment, GuidanceSet, within
+"""
+LEFT_OUT = ("tasks", "folder", "executor", "places")
+"""Arguments that belong to the data, or to the machine that it ran on."""
+
+
+class _Names(NamedTuple):
+    """What code refers to by name: definitions by it, and names that nothing is known to define."""
+
+    defined: dict[str, str]
+    missing: dict[str, None]
+
+
+def code_of(setup: Setup, tasks: str) -> Iterator[Block]:
+    """Yield the code that makes the experiment again, and what must be defined first. ``tasks``: the path of their file."""
+    names = _Names({}, {})
+    are_rows = all(task.make is None and task.run is None for task in setup.tasks)
+    rows = f"json.loads(Path({tasks!r}).read_text('utf-8'))" if are_rows else _literal(setup.settings["tasks"], names)
+    call = _call(rows, setup.settings, names)
+    given = "\n\n".join(names.defined.values())
+    if setup.source:
+        yield Paragraph(
+            f"The cell that declared it; the names in it are variables of the notebook, and its tasks are in {tasks}:"
+        )
+        yield Code(f"%%experiment\n{setup.source}", "yaml")
+        if given:
+            yield Paragraph("Definitions that it refers to:")
+            yield Code(given, "python")
+        return
+    yield Code("\n\n".join(filter(None, (IMPORTS, given, call))), "python")
+    if names.missing:
+        yield Paragraph(f"Define first, as in the notebook or module of the experiment: {', '.join(names.missing)}.")
+
+
+def _call(tasks: str, settings: Mapping[str, Any], names: _Names) -> str:
+    given = [f"    {tasks},"]
+    given += [
+        f"    {name}={_literal(value, names)},"
+        for name, value in settings.items()
+        if name not in LEFT_OUT and value is not None and value != ()
+    ]
+    return "\n".join(["exp = Experiment(", *given, ")"])
+
+
+def _literal(value: Any, names: _Names) -> str:
+    """Return code of the value; the name of what is no plain data."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return repr(value)
+        case Mapping():
+            return "{" + ", ".join(f"{_literal(key, names)}: {_literal(one, names)}" for key, one in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(_literal(one, names) for one in value) + "]"
+        case GuidanceSet():
+            own = {name: value.parts[name] for name in value.own_parts()}
+            return repr(value.name) if value.name in BUILT_IN else f"GuidanceSet({value.name!r}, {own!r})"
+        case Agent():
+            given = [one for one in fields(AgentSettings) if one.init and not _is_default(getattr(value, one.name), one)]
+            return f"Agent({', '.join(f'{one.name}={_literal(getattr(value, one.name), names)}' for one in given)})"
+    return _name(value, names)
+
+
+def _is_default(value: Any, one: Any) -> bool:
+    default = one.default if not callable(one.default_factory) else one.default_factory()
+    return value is default or value == default
+
+
+def _name(value: Any, names: _Names) -> str:
+    """Return the name of a function, tool, model, policy or workflow, and keep its definition if that is known."""
+    if is_model(value):
+        names.missing[f"the model {value.name}"] = None
+        return repr(value.name)
+    function = (
+        inspect.unwrap(getattr(value, "function", value)) if callable(value) or hasattr(value, "function") else type(value)
+    )
+    name = str(getattr(function, "__name__", type(value).__name__))
+    module = str(getattr(function, "__module__", ""))
+    if is_dataclass(value) and module.partition(".")[0] == "agentnb" and not isinstance(value, Workflow):
+        return repr(value)
+    try:
+        text = textwrap.dedent(inspect.getsource(function)).rstrip()
+    except (OSError, TypeError):
+        names.missing[name] = None
+    else:
+        names.defined[name] = text
+    return name if function is value or hasattr(value, "function") else f"{name}()"

@@ -1,0 +1,24 @@
+"""Versions of what an experiment runs with."""
+
+from __future__ import annotations
+
+import platform
+import re
+from contextlib import suppress
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, requires, version
+
+STATISTICS = "scipy"
+"""The package of the tests, which comes with an extra."""
+_NAME = re.compile(r"[\w.-]+")
+
+
+def versions_here() -> dict[str, str]:
+    """Return the versions of agentnb, Python, and the packages that agentnb needs, as far as they are installed."""
+    found = {"agentnb": str(import_module("agentnb").__version__), "Python": platform.python_version()}
+    with suppress(PackageNotFoundError):  # a checkout that is on the path only
+        needed = [_NAME.findall(one)[0] for one in requires("agentnb") or [] if "extra ==" not in one]
+        for name in (*needed, STATISTICS):
+            with suppress(PackageNotFoundError):
+                found[name] = version(name)
+    return found

@@ -1,0 +1,85 @@
+"""The verdicts of judges in the rows of the runs that they judged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from agentnb.detect.run import Run
+from agentnb.experiments.planning.checks import Check
+from agentnb.experiments.planning.tasks import prompt_of
+from agentnb.experiments.planning.verdicts import AskedCheck, Bench, Verdicts
+from agentnb.experiments.results.rows import Row
+from agentnb.interchange.files import RunSource, folder_of
+from agentnb.runtime.budget import Spending
+from agentnb.runtime.threads import LoopThread
+from agentnb.store.check_values import WHOLE
+from agentnb.store.store import Store
+
+T = TypeVar("T")
+AT_A_TIME = 4
+"""Recorded runs that are judged at a time."""
+UNCORRECTED = "verdicts of a model decide, and their errors are not corrected: compare(..., quality=judge.quality(labels))"
+"""The note on estimates from the verdicts of a judge whose errors are not known."""
+
+
+async def with_verdicts(
+    row: Row, run: Run, checks: Iterable[Check], bench: Bench, columns: Mapping[str, Any] | None = None
+) -> Row:
+    """Return the row with the verdicts of checks that ask a model. ``columns``: the row of the task, which has its prompt.
+
+    Without it, that of the run is shown, in which a variant may have put words of its own.
+
+    No model is asked about a run that was cut short or lost: its end decides, whatever it says.
+    """
+    values, errors, judged = {**row.values}, {**row.check_errors}, {**row.judged}
+    cost: float | None = row.judging_cost
+    for check in checks:
+        if not isinstance(check.function, AskedCheck):
+            continue
+        if row.end not in WHOLE:
+            values[check.name] = check.settle(run, None, row.end)
+            continue
+        verdict, was_kept = await check.function.ask(run, bench, run.prompt if columns is None else prompt_of(columns, None))
+        values[check.name], judged[check.name] = verdict.value, verdict.run_id
+        if verdict.error:
+            errors[check.name] = verdict.error
+        if not was_kept:
+            cost = None if cost is None or verdict.cost is None else cost + verdict.cost
+    return replace(row, values=values, check_errors=errors, judged=judged, judging_cost=cost)
+
+
+def judge_recorded(rows: Sequence[Row], runs: Sequence[Run], checks: Sequence[Check], bench: Bench) -> list[Row]:
+    """Return the rows of recorded runs with the verdicts of judges; blocks until all are there."""
+    thread = LoopThread()
+    try:
+        calls = [partial(with_verdicts, row, run, checks, bench) for row, run in zip(rows, runs, strict=True)]
+        return thread.submit(lambda: at_a_time(calls)).result()
+    finally:
+        thread.close()
+
+
+async def at_a_time(calls: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
+    """Make the calls, a few at a time, and return their results in order."""
+    places = asyncio.Semaphore(AT_A_TIME)
+
+    async def make(call: Callable[[], Awaitable[T]]) -> T:
+        async with places:
+            return await call()
+
+    return await asyncio.gather(*map(make, calls))
+
+
+def bench_of(source: RunSource, spending: Spending | None = None) -> Bench:
+    """Return what judges of recorded runs work with: their verdicts are kept beside the runs, else in ``.agentnb``."""
+    return Bench(Verdicts(folder_of_source(source) or Path.cwd() / ".agentnb"), spending)
+
+
+def folder_of_source(source: RunSource) -> Path | None:
+    """Return the folder or store that a source is; None for runs and files."""
+    return folder_of(source) if isinstance(source, Store | str | Path) else None

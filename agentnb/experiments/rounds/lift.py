@@ -1,0 +1,253 @@
+"""Lift: what guidance brought soon after it was given, by an effect where sets were drawn by round, else by an association."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agentnb.detect.agent_runs import works_in_steps
+from agentnb.detect.intervals import Share, difference, mean_interval, wilson
+from agentnb.detect.run import Run
+from agentnb.detect.scores import share_columns
+from agentnb.experiments.planning.near_outcomes import FOLLOWED, NearOutcome, find_near_outcome
+from agentnb.experiments.results.recorded import name_of_task
+from agentnb.experiments.results.results import Results
+from agentnb.experiments.rounds.injections import Injection, Place, injections_of, is_drawn_by_round, would_be_given
+from agentnb.experiments.statistics.multiplicity import adjust_holm
+from agentnb.experiments.statistics.tasks import MIN_TASKS
+from agentnb.experiments.statistics.weighted import WeightedDifference, WeightedDraw, estimate_weighted_difference
+from agentnb.guidance.sets import GuidanceSet
+from agentnb.interchange.files import RunSource, iter_traces, warn_of
+from agentnb.interchange.trace_file import Problem
+from agentnb.tables.former_columns import with_former_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EFFECT, ASSOCIATION = "effect", "association"
+OF_EFFECT = "averaged over later draws; claims nothing about whole runs, whose later rounds the draws changed too"
+OF_ASSOCIATION = "no set was drawn for the round: guidance came because of what the run did, which may explain the difference"
+NO_OTHERS = "no run without it: what would have come anyway is not known"
+_SEED = re.compile(r"(?<=[?&])seed=\d+&?")
+
+
+class Given(NamedTuple):
+    """A kind of guidance of one set, to one model."""
+
+    model: str
+    set: str
+    version: str
+    place: Place
+
+
+class DrawnInjection(NamedTuple):
+    """An injection of a run."""
+
+    model: str
+    cluster: Hashable
+    """The task of the run, or the cluster of its task."""
+    run_id: str
+    injection: Injection
+
+
+def lift(runs: RunSource | Results, *, outcome: str | None = None) -> pd.DataFrame:
+    """Return one row per model, guidance set, kind of guidance and trigger: how often an outcome came, and how often anyway.
+
+    ``outcome``: ``followed``, whether the reply did what the guidance asks; ``call_worked``, whether a work tool ran and
+    succeeded in the round; ``no_loop_within_3``, whether no loop was found in so many rounds. By default that of the
+    experiment's plan, else ``followed``. ``trigger``: why the round came.
+
+    Where a set was drawn for each round (``assign="round"``), ``claim`` is ``effect``: the mean after draws of the set minus
+    that after draws of the first set (``against``), weighted by the inverse of the propensity (Hájek), clustered by task, with
+    ``p_value`` and, adjusted by Holm over all effects of the table, ``p_adjusted``. ``judged`` and ``judged_without`` are the
+    draws that carry it. It holds for this outcome, averaged over later draws, and claims nothing about whole runs. From other
+    runs ``claim`` is ``association``: ``anyway`` is the share of rounds of the same model that would have had the guidance
+    and did not, such as those of an arm with ``off``, and shares are means of the runs'. ``note`` says why. Intervals are of
+    95 per cent (``_low``, ``_high``). No model is called. Raises `SettingsError` for an unknown outcome, and while results are
+    covered.
+    """
+    planned, tasks = "", {}
+    if isinstance(runs, Results):
+        runs.check_open()
+        planned = str(runs.plan.frozen.get("near_outcome", ""))
+        tasks = {row.run_id: (bool(row.cluster), row.cluster or row.task) for row in runs.rows if row.run_id}
+        runs = map(runs.run, tasks)
+    name = outcome or planned or FOLLOWED
+    measure = find_near_outcome(name)
+    drawn: list[DrawnInjection] = []
+    others: list[Run] = []
+    problems: list[Problem] = []
+    for run in iter_traces(runs, problems=problems):
+        if works_in_steps(run):
+            continue
+        if is_drawn_by_round(run):
+            about = _without_seed(run.model), tasks.get(run.id, name_of_task(run)), run.id
+            drawn += [DrawnInjection(*about, injection) for injection in injections_of(run, measure)]
+        else:
+            others.append(run)
+    warn_of(problems)
+    unplanned = f"; the planned outcome is {planned}" if planned and name != planned else ""
+    return _table([*effects(drawn, name, unplanned), *_associations(others, measure, name)])
+
+
+# Effects of draws
+
+
+def effects(drawn: Iterable[DrawnInjection], outcome: str, unplanned: str = "") -> list[dict[str, Any]]:
+    """Return the rows of effects, with p values adjusted over all of them."""
+    kinds: dict[tuple[str, str, Place], list[DrawnInjection]] = {}
+    for one in drawn:
+        kinds.setdefault((one.model, one.injection.against, one.injection.place), []).append(one)
+    rows = [
+        _effect_row(model, against, place, words, members, outcome, unplanned)
+        for (model, against, place), members in sorted(kinds.items())
+        for words in sorted({(one.injection.set, one.injection.version) for one in members if one.injection.set != against})
+    ]
+    adjusted = adjust_holm([row["p_value"] for row in rows])
+    return [{**row, "p_adjusted": value} for row, value in zip(rows, adjusted, strict=True)]
+
+
+def _effect_row(
+    model: str,
+    against: str,
+    place: Place,
+    words: tuple[str, str],
+    members: Sequence[DrawnInjection],
+    outcome: str,
+    unplanned: str,
+) -> dict[str, Any]:
+    arms = [
+        [one for one in members if is_of_arm(one.injection) and not {words[0], against}.isdisjoint(one.injection.givers)]
+        for is_of_arm in (lambda one: (one.set, one.version) == words, lambda one: one.set == against)
+    ]
+    known = [[one for one in arm if one.injection.value is not None] for arm in arms]
+    found = estimate_weighted_difference(
+        WeightedDraw(one.cluster, arm is known[0], one.injection.propensity, bool(one.injection.value))
+        for arm in known
+        for one in arm
+    )
+    low, high = found.interval or (None, None)
+    return {
+        **_head(Given(model, *words, place), outcome, EFFECT, against),
+        **_counts(*known),
+        "tasks": len({one.cluster for arm in known for one in arm}),
+        "unknown": sum(map(len, arms)) - sum(map(len, known)),
+        **share_columns("share", Share(found.first, None, None)),
+        **share_columns("anyway", Share(found.second, None, None)),
+        **share_columns("lift", Share(found.value, low, high)),
+        "p_value": found.p_value,
+        "p_adjusted": None,
+        "note": OF_EFFECT + _too_few(found) + unplanned,
+    }
+
+
+def _counts(mine: Sequence[DrawnInjection], others: Sequence[DrawnInjection]) -> dict[str, int]:
+    return {
+        "runs": len({one.run_id for one in mine}),
+        "judged": len(mine),
+        "runs_without": len({one.run_id for one in others}),
+        "judged_without": len(others),
+    }
+
+
+def _too_few(found: WeightedDifference) -> str:
+    if found.interval is not None:
+        return ""
+    return f"; too few for an interval: each set needs draws in {MIN_TASKS} tasks, and has some in {min(found.clusters)}"
+
+
+# Associations in other runs
+
+
+def _associations(known: Sequence[Run], measure: NearOutcome, outcome: str) -> list[dict[str, Any]]:
+    """Return the rows of associations: rounds with guidance, and rounds of other runs that would have had it."""
+    given: dict[Given, dict[str, list[bool]]] = {}
+    without: dict[Given, dict[str, list[bool]]] = {}
+    sets: dict[tuple[str, str, str], GuidanceSet] = {}
+    for run in known:
+        model, used, value = _without_seed(run.model), run.guidance_in_force, measure(run)
+        for one in run.rounds:
+            for told, verdict in zip(one.guidance, one.followed, strict=False):
+                kind = Given(model, told.set, told.version, Place(told.cell, one.reason))
+                _add(given, kind, run, value(one.index, verdict.followed))
+        if used.texts:
+            sets.setdefault((model, used.set, used.version), GuidanceSet.as_logged(used.set, used.texts))
+    for run in known:
+        value = measure(run)
+        for (model, name, version), words in sets.items():
+            if model == _without_seed(run.model):
+                for index, place, followed in _lacking(run, words):
+                    _add(without, Given(model, name, version, place), run, value(index, followed))
+    return [_association_row(one, by_run, without.get(one, {}), outcome) for one, by_run in sorted(given.items())]
+
+
+def _add(found: dict[Given, dict[str, list[bool]]], kind: Given, run: Run, value: bool | None) -> None:
+    if value is not None:
+        found.setdefault(kind, {}).setdefault(run.id, []).append(value)
+
+
+def _lacking(run: Run, words: GuidanceSet) -> Iterator[tuple[int, Place, bool | None]]:
+    """Yield the guidance that rounds would have had under a set and did not, and whether their replies did what it asks."""
+    if run.guidance_in_force.version == words.version and not run.drawn:
+        return
+    for index, place, followed in would_be_given(run, words):
+        if place.kind not in {told.cell for told in run.rounds[index].guidance}:
+            yield index, place, followed
+
+
+def _association_row(
+    one: Given, by_run: Mapping[str, list[bool]], without: Mapping[str, list[bool]], outcome: str
+) -> dict[str, Any]:
+    mine, theirs = _by_run(by_run), _by_run(without)
+    return {
+        **_head(one, outcome, ASSOCIATION, ""),
+        "runs": len(by_run),
+        "judged": sum(map(len, by_run.values())),
+        "runs_without": len(without),
+        "judged_without": sum(map(len, without.values())),
+        "tasks": None,
+        "unknown": None,
+        **share_columns("share", mine),
+        **share_columns("anyway", theirs),
+        **share_columns("lift", difference(mine, theirs)),
+        "p_value": None,
+        "p_adjusted": None,
+        "note": OF_ASSOCIATION if without else NO_OTHERS,
+    }
+
+
+def _by_run(found: Mapping[str, list[bool]]) -> Share:
+    """Return the mean of the runs' shares; where each is none or all, with the interval of Wilson, which has a width."""
+    shares = [sum(each) / len(each) for each in found.values()]
+    return wilson(int(sum(shares)), len(shares)) if {*shares} <= {0.0, 1.0} else mean_interval(shares)
+
+
+# The table
+
+
+def _without_seed(model: str) -> str:
+    return _SEED.sub("", model).rstrip("?&")
+
+
+def _head(one: Given, outcome: str, claim: str, against: str) -> dict[str, str]:
+    about = {"model": one.model, "set": one.set, "version": one.version, "kind": one.place.kind, "trigger": one.place.trigger}
+    return {**about, "outcome": outcome, "claim": claim, "against": against}
+
+
+_COUNTS = ("runs", "judged", "runs_without", "judged_without", "tasks", "unknown")
+_SHARES = [f"{name}{end}" for name in ("share", "anyway", "lift") for end in ("", "_low", "_high")]
+COLUMNS = {
+    **dict.fromkeys(("model", "set", "version", "kind", "trigger", "outcome", "claim", "against"), "str"),
+    **dict.fromkeys(_COUNTS, "Int64"),
+    **dict.fromkeys((*_SHARES, "p_value", "p_adjusted"), "float64"),
+    "note": "str",
+}
+FORMER = {"followed": "share", "followed_low": "share_low", "followed_high": "share_high"}
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    frame = {name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in COLUMNS.items()}
+    return with_former_columns(pd.DataFrame(frame), FORMER)

@@ -1,0 +1,79 @@
+"""A Dask cluster, seen from a client: what its scheduler must be set to, what its workers tell, and how they are stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from agentnb.errors import SettingsError
+from agentnb.experiments.running.cell_runs import Job
+from agentnb.experiments.running.pool_worker import problem_here, run_cell_on_dask
+
+SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
+"""What a scheduler must be set to: else it runs cells of a dead worker again unseen, or blames cells that only waited."""
+
+SCATTERS = 10
+"""Times that the work is given to workers of which some die meanwhile. Dask itself waits half a minute for the first one."""
+
+
+class DaskCluster:
+    """A Dask cluster that is not agentnb's."""
+
+    def __init__(self, client: Any, hear: Callable[[Mapping[str, Any]], None]) -> None:
+        """``hear``: called with each message of a worker, on a thread of the client."""
+        self._client = client
+        self._hear = hear
+        self._topic = f"agentnb-{uuid4().hex}"
+        self._data: Any = None
+        self._workers = 1
+
+    def begin(self, *given: Any) -> dict[str, str]:
+        """Return why its workers cannot run cells, by worker. Raises `SettingsError` for a scheduler that hides deaths."""
+        settings = self._client.run_on_scheduler(partial(_settings_of_scheduler, [*SCHEDULER]))
+        wrong = {name: value for name, value in SCHEDULER.items() if settings[name] != value}
+        if wrong:
+            have = ", ".join(f"{name} is {settings[name]}" for name in wrong)
+            what = f"The scheduler would run cells of a dead worker again unseen, or blame others: {have}"
+            raise SettingsError(what, f"Before the cluster starts: dask.config.set({wrong!r})")
+        self._client.subscribe_topic(self._topic, lambda event: self._hear(event[1]))
+        self.scatter(given[0])
+        found: dict[str, str] = self._client.run(problem_here, *given)
+        self._workers = max(1, len(found))
+        return found
+
+    def scatter(self, data: bytes) -> None:
+        """Give the work to all workers, again after a death: those that had it may be gone.
+
+        Raises OSError or TimeoutError if that fails again and again: no worker is left.
+        """
+        for tries_left in reversed(range(SCATTERS)):
+            try:
+                self._data = self._client.scatter(data, broadcast=True, hash=False)
+                return
+            except (OSError, TimeoutError):  # a worker died meanwhile, or all are being replaced
+                if not tries_left:
+                    raise
+
+    def submit(self, job: Job, keeps_logs: bool) -> Any:
+        """Have a worker run a cell once: a key for each attempt, which no worker is given again."""
+        key = (self._topic, job.run_id)
+        given = (self._data, job, keeps_logs, self._topic, self._workers)
+        return self._client.submit(run_cell_on_dask, *given, key=key, pure=False, retries=0)
+
+    def close(self, *, stop: bool) -> None:
+        """Listen no longer. ``stop``: ask what still runs to end."""
+        from distributed import Event
+
+        with suppress(Exception):  # the cluster may be gone
+            if stop:
+                Event(self._topic, client=self._client).set()  # type: ignore[no-untyped-call]  # it has no types
+            self._client.unsubscribe_topic(self._topic)
+
+
+def _settings_of_scheduler(names: list[str]) -> dict[str, Any]:
+    import dask
+
+    return {name: dask.config.get(name, None) for name in names}

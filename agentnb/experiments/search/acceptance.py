@@ -1,0 +1,54 @@
+"""When a candidate replaces the best so far: a paired test at each look, and tasks that must not get worse.
+
+The looks of a candidate are fixed beforehand, one after each fold; the level is divided among them. A candidate that is not
+ahead at a look is refused there, which makes no error more frequent. Source: Bonferroni's inequality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+from typing import NamedTuple
+
+from agentnb.experiments.results.comparison import Comparison
+from agentnb.experiments.results.rows import Row
+from agentnb.experiments.statistics.paired import Difference
+
+LEVEL = 0.1
+"""Two-sided level of all looks at a candidate: at most 5 of 100 that are no better than the best replace it."""
+
+
+class Look(NamedTuple):
+    """What a look at a candidate decides."""
+
+    accepted: bool | None
+    """None: the next fold decides."""
+    difference: float | None
+    """Candidate minus best, by task; None if too few tasks are paired."""
+
+
+def look_at(comparison: Comparison, looks: int, *, is_last: bool) -> Look:
+    """Decide about a candidate (``comparison``: candidate minus best) at one of so many looks."""
+    analysis = comparison.analysis
+    if not isinstance(analysis, Difference):
+        return Look(False if is_last else None, None)
+    if analysis.value <= 0:
+        return Look(False, analysis.value)
+    if analysis.p_value <= LEVEL / looks:
+        return Look(True, analysis.value)
+    return Look(False if is_last else None, analysis.value)
+
+
+def find_regressions(candidate: Iterable[Row], best: Iterable[Row], primary: str, keep: Sequence[str]) -> list[str]:
+    """Return the tasks of ``keep`` that a candidate does worse than the best. A value that is missing is the worst."""
+    after, before = (_means(rows, primary, keep) for rows in (candidate, best))
+    return [task for task, value in before.items() if task not in after or after[task] < value]
+
+
+def _means(rows: Iterable[Row], primary: str, keep: Sequence[str]) -> dict[str, float]:
+    values: dict[str, list[float | None]] = {}
+    for row in rows:
+        if row.task in keep:
+            values.setdefault(row.task, []).append(row.value(primary))
+    known = {task: [value for value in of_task if value is not None] for task, of_task in values.items()}
+    return {task: fmean(known[task]) for task, of_task in values.items() if len(known[task]) == len(of_task)}

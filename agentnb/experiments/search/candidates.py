@@ -1,0 +1,72 @@
+"""Candidates: guidance sets that proposals make of one another, a line at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from agentnb.errors import SettingsError
+from agentnb.guidance.parts import part_name
+from agentnb.guidance.sets import GuidanceSet
+
+MAX_LINE = 400
+"""Characters of a proposed line."""
+
+
+class Proposal(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A change of one line of a guidance set."""
+
+    part: Annotated[str, msgspec.Meta(description="the part of the guidance set to change")]
+    line: Annotated[str, msgspec.Meta(description="the new line; empty to take the line of `replaces` out")]
+    replaces: Annotated[str, msgspec.Meta(description="the line to replace, exactly as it stands; empty to add a line")] = ""
+
+
+class Line(NamedTuple):
+    """A line of a guidance set."""
+
+    part: str
+    text: str
+
+
+def candidate_of(parts: Mapping[str, str]) -> GuidanceSet:
+    """Return the set of these parts, named by its content: equal candidates share their cells."""
+    return GuidanceSet(f"candidate-{GuidanceSet('candidate', parts).version}", parts)
+
+
+def apply_proposal(guidance: GuidanceSet, proposal: Proposal) -> GuidanceSet:
+    """Return the candidate that a proposal makes of a set. Raises `SettingsError` for a proposal that cannot be applied."""
+    part, line, old = part_name(proposal.part), proposal.line.strip(), proposal.replaces.strip()
+    if not line and not old:
+        raise SettingsError("The proposal is empty", "Give a line")
+    if len(line) > MAX_LINE or len(line.splitlines()) > 1:
+        raise SettingsError(f"The proposal is not one line of at most {MAX_LINE} characters", "Shorten it")
+    lines = guidance.parts[part].split("\n")
+    if not old:
+        return candidate_of({**guidance.parts, part: "\n".join([*lines, line])})
+    place = next((place for place, text in enumerate(lines) if text.strip() == old), None)
+    if place is None:
+        raise SettingsError(f"The part {part} has no line {old!r}", "Copy the line as it stands")
+    return candidate_of({**guidance.parts, part: "\n".join([*lines[:place], *([line] if line else []), *lines[place + 1 :]])})
+
+
+def added_lines(start: GuidanceSet, best: GuidanceSet) -> list[Line]:
+    """Return the lines of the best set that the first does not have."""
+    found: list[Line] = []
+    for part, text in best.parts.items():
+        left = Counter(start.parts[part].split("\n"))
+        for line in text.split("\n"):
+            if left[line]:
+                left[line] -= 1
+            elif line.strip():
+                found.append(Line(part, line))
+    return found
+
+
+def without_line(guidance: GuidanceSet, line: Line) -> GuidanceSet:
+    """Return the candidate without a line; of several alike the last goes."""
+    lines = guidance.parts[line.part].split("\n")
+    place = len(lines) - 1 - lines[::-1].index(line.text)
+    return candidate_of({**guidance.parts, line.part: "\n".join([*lines[:place], *lines[place + 1 :]])})

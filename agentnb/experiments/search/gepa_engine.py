@@ -1,0 +1,249 @@
+"""Gepa's engine with our proposals, our cells and our test of candidates, on a thread of its own.
+
+Gepa asks for scores and proposals as plain functions; the event loop of the search runs them. It is given no folder: its
+state is a pickle, and what a search resumes from are cells and proposals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, TypeVar
+
+import msgspec
+
+from agentnb.errors import SettingsError
+from agentnb.experiments.results.comparison import Comparison
+from agentnb.experiments.search.acceptance import find_regressions, look_at
+from agentnb.experiments.search.candidates import Proposal, apply_proposal, candidate_of
+from agentnb.experiments.search.ledger import BudgetReached
+from agentnb.experiments.search.proposals import ProposalRequest, Proposals, Proposed, Trial, examples_of
+from agentnb.experiments.search.search_cells import SearchCells
+from agentnb.experiments.search.split import Split
+from agentnb.experiments.statistics.extras import load_extra
+from agentnb.guidance.sets import GuidanceSet
+
+T = TypeVar("T")
+
+
+def load_gepa() -> Any:
+    """Import gepa. Raises `SettingsError` that names the extra if it is missing."""
+    return load_extra("gepa", "optimise", "To search")
+
+
+@dataclass(slots=True)
+class CandidateSearch:
+    """Tries proposals in their order; ``best`` is the last candidate that was shown to be better than the one before it."""
+
+    cells: SearchCells
+    split: Split
+    proposals: Proposals
+    limit: int
+    """Proposals to try."""
+    is_binary: bool
+    best: GuidanceSet
+    trials: list[Trial] = field(default_factory=list)
+    is_cut: bool = False
+    """The budget ended it before the last proposal."""
+    _seen: set[str] = field(default_factory=set)
+    _pending: tuple[Proposal, GuidanceSet] | None = None
+    """The proposal that is being tried."""
+    _accepted: Trial | None = None
+    """A trial whose candidate gepa is about to take over."""
+
+    @property
+    def looks(self) -> list[tuple[int, ...]]:
+        """The tasks of each look at the next candidate, which begins with the fold after that of the last."""
+        return self.split.looks(len(self.trials) % len(self.split.folds))
+
+    async def run(self) -> None:
+        """Run gepa to the last proposal, to a perfect score, or to the end of the budget. Raises what its parts raise."""
+        self._seen.add(self.best.version)
+        engine = _GepaThread(self, asyncio.get_running_loop())
+        try:
+            await engine.run()
+        except BudgetReached:
+            self.is_cut = True
+
+    async def scores(self, guidance: GuidanceSet, places: Sequence[int]) -> list[float]:
+        """Return the mean of each task; of one without a value that of the others, so that it counts for nothing."""
+        rows = await self.cells.rows(guidance, places)
+        values: dict[str, list[float]] = {}
+        for row in rows:
+            if (value := row.value(self.cells.plan.primary)) is not None:
+                values.setdefault(row.task, []).append(value)
+        means = {task: fmean(known) for task, known in values.items()}
+        other = fmean(means.values()) if means else 0.0
+        return [means.get(self.cells.plan.tasks[place].id, other) for place in places]
+
+    async def propose(self, guidance: GuidanceSet) -> GuidanceSet | None:
+        """Return the next candidate; None, and a trial that says why, if there is none to try."""
+        rows = await self.cells.rows(guidance, self.looks[0])
+        plan = self.cells.plan
+        prompts = {task.id: str(task.row.get("prompt", "")) for task in plan.tasks}
+
+        def request() -> ProposalRequest:
+            examples = examples_of(rows, plan.primary, prompts, self.cells.records)
+            return ProposalRequest(guidance, examples, tuple(self.trials))
+
+        before = self.proposals.cost
+        made = await self.proposals.get(len(self.trials), request, guidance.version, self.cells.ledger.available)
+        self.cells.ledger.other_costs += self.proposals.cost - before
+        candidate, why = self._candidate(guidance, made)
+        if candidate is None or made.proposal is None:
+            self.trials.append(Trial(made.proposal, accepted=False, why=why))
+            return None
+        self._seen.add(candidate.version)
+        self._pending = made.proposal, candidate
+        return candidate
+
+    def _candidate(self, guidance: GuidanceSet, made: Proposed) -> tuple[GuidanceSet | None, str]:
+        """Return the candidate that a proposal makes, or why it makes none to try."""
+        if made.proposal is None:
+            return None, made.why
+        try:
+            candidate = apply_proposal(guidance, made.proposal)
+        except SettingsError as error:
+            return None, error.what
+        return (None, "it makes a set that was tried before") if candidate.version in self._seen else (candidate, "")
+
+    async def judge(self, guidance: GuidanceSet) -> bool:
+        """Return whether the candidate that is being tried replaces ``guidance``, the best so far, look by look."""
+        assert self._pending is not None, "a candidate was proposed"
+        proposal, candidate = self._pending
+        looks, plan = self.looks, self.cells.plan
+        keep = [plan.tasks[place].id for place in self.split.keep]
+        for number, places in enumerate(looks, 1):
+            new, old = await self.cells.rows(candidate, places), await self.cells.rows(guidance, places)
+            if worse := find_regressions(new, old, plan.primary, keep):
+                why, accepted, difference = f"it does worse on {', '.join(worse)}, which must not get worse", False, None
+                break
+            comparison = Comparison(candidate.name, guidance.name, plan.primary, new, old)
+            look = look_at(comparison, len(looks), is_last=number == len(looks))
+            if look.accepted is not None:
+                told = "shown to be better" if look.accepted else "not shown to be better"
+                why, accepted, difference = f"{told} at look {number} of {len(looks)}", look.accepted, look.difference
+                break
+        trial = Trial(proposal, accepted, why, candidate.name, difference)
+        if accepted:
+            self._accepted = trial  # it counts once all tasks of the search are run
+        else:
+            self.trials.append(trial)
+        return accepted
+
+    def take_over(self, *, is_ahead: bool) -> None:
+        """Count the accepted candidate, all of whose tasks are run now, as the best if it is ahead on all of them, too."""
+        assert self._accepted is not None and self._pending is not None, "it was accepted"
+        trial, self._accepted = self._accepted, None
+        if is_ahead:
+            self.best = self._pending[1]
+        else:
+            trial = msgspec.structs.replace(trial, accepted=False, why=f"{trial.why}, and not ahead on all tasks")
+        self.trials.append(trial)
+
+    def is_over(self, tried: int, scores: Sequence[float]) -> bool:
+        """Return whether nothing is left to try, after so many proposals; ``scores``: the means of gepa's candidates."""
+        return tried >= self.limit or (self.is_binary and max(scores) >= 1)
+
+
+class _GepaThread:
+    """Gepa's engine on a thread: all that it calls runs on the loop of the search."""
+
+    propose_new_texts = None
+
+    def __init__(self, search: CandidateSearch, loop: asyncio.AbstractEventLoop) -> None:
+        self.search = search
+        self._gepa = load_gepa()
+        self._loop = loop
+        self._error: BaseException | None = None
+        self._stopped = False
+        self._task: asyncio.Task[Any] | None = None
+
+    async def run(self) -> None:
+        """Run the engine to its end; a cancellation ends it first."""
+        thread = asyncio.ensure_future(asyncio.to_thread(self._optimize))
+        try:
+            await asyncio.shield(thread)
+        except asyncio.CancelledError:
+            self._stopped = True
+            if self._task is not None:
+                self._task.cancel()
+            await asyncio.gather(thread, return_exceptions=True)
+            raise
+        if self._error is not None:
+            raise self._error
+
+    def _optimize(self) -> None:
+        places = [*self.search.split.searched]
+        self._gepa.optimize(
+            seed_candidate=dict(self.search.best.parts),
+            trainset=places,
+            valset=places,
+            adapter=self,
+            custom_candidate_proposer=self._propose,
+            candidate_selection_strategy="current_best",
+            batch_sampler=self,
+            acceptance_criterion=self,
+            module_selector="all",
+            skip_perfect_score=False,
+            stop_callbacks=self._is_over,
+            callbacks=[self],
+            logger=self,
+            track_best_outputs=False,
+            raise_on_exception=True,
+        )
+
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop of the search, and wait for it on gepa's thread."""
+
+        async def kept() -> T:
+            self._task = asyncio.current_task()
+            if self._stopped:
+                coroutine.close()
+                raise asyncio.CancelledError
+            return await coroutine
+
+        return asyncio.run_coroutine_threadsafe(kept(), self._loop).result()
+
+    # What gepa calls: an adapter, a sampler, a proposer, a criterion, a stopper, a callback and a logger
+
+    def evaluate(self, batch: list[int], candidate: dict[str, str], capture_traces: bool = False) -> Any:
+        """Return the scores of a candidate at tasks of its data: the places of the first look are trainset ids."""
+        scores = self._wait(self.search.scores(candidate_of(candidate), batch))
+        return self._gepa.EvaluationBatch(outputs=[None] * len(batch), scores=scores, trajectories=[*batch])
+
+    def make_reflective_dataset(self, candidate: Any, batch: Any, components: list[str]) -> dict[str, list[Any]]:
+        """Return nothing: the proposer reads rows and logs."""
+        return {name: [] for name in components}
+
+    def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:
+        """Return the ids of the tasks of the first look at the next candidate."""
+        order = {place: number for number, place in enumerate(self.search.split.searched)}
+        return [order[place] for place in self.search.looks[0]]
+
+    def _propose(self, candidate: dict[str, str], dataset: Any, components: list[str]) -> Mapping[str, str]:
+        """Return the parts of the next candidate, or none. Gepa would call it again after an error: it is raised later."""
+        try:
+            made = self._wait(self.search.propose(candidate_of(candidate)))
+        except BaseException as error:
+            self._error = error
+            return {}
+        return {} if made is None else dict(made.parts)
+
+    def should_accept(self, proposal: Any, state: Any) -> bool:
+        """Return whether a candidate replaces its parent, which is the best so far."""
+        return self._wait(self.search.judge(candidate_of(state.program_candidates[proposal.parent_program_ids[0]])))
+
+    def _is_over(self, state: Any) -> bool:
+        is_over = self.search.is_over(state.i + 1, state.program_full_scores_val_set)
+        return self._error is not None or self._stopped or is_over
+
+    def on_valset_evaluated(self, event: Any) -> None:
+        """Take over a candidate whose tasks are all run; the first event is about the set that the search begins with."""
+        if event["parent_ids"]:
+            self.search.take_over(is_ahead=event["is_best_program"])
+
+    def log(self, message: str) -> None:
+        """Drop it: gepa would print it."""

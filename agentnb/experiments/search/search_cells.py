@@ -1,0 +1,111 @@
+"""The cells of a search: each candidate, task and repeat is run once, however often it is asked for, also after a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentnb.errors import ExperimentProblems
+from agentnb.experiments.planning.cells import Schedule, Seeds
+from agentnb.experiments.planning.checks import Check
+from agentnb.experiments.planning.tasks import ExperimentTask
+from agentnb.experiments.planning.variants import Variant, read_variants
+from agentnb.experiments.results.folder import Records
+from agentnb.experiments.results.rows import Row
+from agentnb.experiments.running.cell_runs import Work
+from agentnb.experiments.running.engine import Engine, InKernel
+from agentnb.experiments.search.ledger import BudgetReached, CountedCells, Ledger, SearchControl, Stopped
+from agentnb.guidance.sets import GuidanceSet
+from agentnb.models.model import Model
+from agentnb.runtime.questions.answerers import Approve
+
+
+@dataclass(frozen=True, slots=True)
+class CellPlan:
+    """What all cells of a search share."""
+
+    id: str
+    tasks: Sequence[ExperimentTask]
+    models: Sequence[str | Model | None]
+    """None for the agent's own."""
+    model_names: Sequence[str]
+    agent: Any
+    checks: Sequence[Check]
+    primary: str
+    repeats: int
+    seed: int
+    seeds: Seeds
+    approve: Approve | str
+    check_seconds: float
+    start: GuidanceSet
+
+    def variant(self, guidance: GuidanceSet) -> Variant:
+        """Return the variant of a candidate, named by its content."""
+        problems: list[str] = []
+        named = {"start": self.start} if guidance.version == self.start.version else {guidance.name: guidance}
+        variants = read_variants(named, self.agent, [one for one in self.models if one is not None], problems)
+        if problems:
+            raise ExperimentProblems.of(problems)
+        return variants[0]
+
+    def schedule(self, variant: Variant, places: Sequence[int]) -> Schedule:
+        """Return the cells of a variant at these tasks."""
+        return Schedule(self.tasks, places, (variant,), self.model_names, self.repeats, self.seed, self.seeds)
+
+    def work(self, variant: Variant) -> Work:
+        """Return what runs of the variant need."""
+        checks, seconds = self.checks, self.check_seconds
+        return Work(self.id, self.tasks, (variant,), self.models, checks, self.primary, self.approve, seconds)
+
+
+@dataclass(slots=True)
+class SearchCells:
+    """Runs the cells that are asked for and have no row, within the budget."""
+
+    plan: CellPlan
+    records: Records
+    ledger: Ledger
+    control: SearchControl
+    places: int
+    _kernel: InKernel | None = None
+    _variants: dict[str, Variant] = field(default_factory=dict)
+    _rows: dict[str, Row] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._rows = self.records.rows()
+
+    @property
+    def run_count(self) -> int:
+        """Cells with a row."""
+        return len(self._rows)
+
+    async def rows(self, guidance: GuidanceSet, places: Sequence[int]) -> list[Row]:
+        """Return the rows of a candidate at these tasks. Raises `BudgetReached`, or `Stopped`, if one is missing then."""
+        variant = self._variants.get(guidance.version)
+        if variant is None:
+            variant = self._variants[guidance.version] = self.plan.variant(guidance)
+        if self.ledger.limit is not None and self.ledger.dearest is None:
+            await self._run(variant, places[:1])
+        return await self._run(variant, places)
+
+    async def _run(self, variant: Variant, places: Sequence[int]) -> list[Row]:
+        schedule = self.plan.schedule(variant, places)
+        keys = [cell.key for cell in schedule]
+        if any(key not in self._rows for key in keys):
+            if self.control.is_stopping:
+                raise Stopped
+            work = self.plan.work(variant)
+            self._kernel = self._kernel or InKernel(work, self.records, self.ledger, self.places)
+            self._kernel.work = work
+            executor = CountedCells(self._kernel, self.ledger)
+            await Engine([schedule], work, self.records, self.control, self.ledger, executor).run(self._rows)
+            self._rows = self.records.rows()
+            if any(key not in self._rows for key in keys):
+                raise Stopped if self.control.is_stopping else BudgetReached
+        return [self._rows[key] for key in keys]
+
+    async def close(self) -> None:
+        """End what its runs share."""
+        if self._kernel is not None:
+            await self._kernel.close()

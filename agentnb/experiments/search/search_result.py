@@ -1,0 +1,67 @@
+"""The result of a search: the best guidance, the gain by its one judgement, and what each of its lines does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from agentnb.display.texts.labels import counted
+from agentnb.experiments.results.comparison import Comparison, comparison_lines, shown, signed
+from agentnb.experiments.search.candidates import Line
+from agentnb.experiments.search.proposals import Trial
+from agentnb.guidance.sets import GuidanceSet
+
+EXPLORATORY = "exploratory: on the tasks by which the line was chosen"
+
+
+class Ablation(NamedTuple):
+    """The best set against itself without one line, on the tasks of the search: exploratory."""
+
+    line: Line
+    comparison: Comparison | None
+    """Best minus the set without the line; None if the budget did not hold its runs."""
+
+    def __repr__(self) -> str:
+        head = f"{self.line.part}: {self.line.text}"
+        if self.comparison is None:
+            return f"{head}\n  not tried without it: the budget was reached"
+        if self.comparison.difference is None or self.comparison.interval is None:
+            return f"{head}\n  {self.comparison.missing or comparison_lines(self.comparison)[0]} ({EXPLORATORY})"
+        low, high = map(signed, self.comparison.interval)
+        return f"{head}\n  with it {signed(self.comparison.difference)} [{low}, {high}] ({EXPLORATORY})"
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search came to. The gain is that of the judgement alone; all other numbers chose the candidates."""
+
+    id: str
+    start: GuidanceSet = field(repr=False)
+    best: GuidanceSet
+    trials: tuple[Trial, ...] = field(repr=False)
+    """The proposals in their order, each with what came of it."""
+    judgement: Comparison | None = field(repr=False)
+    """Best minus start on the tasks that the search never saw; None if there is nothing to judge, or runs are missing."""
+    ablations: tuple[Ablation, ...] = field(repr=False)
+    runs: int
+    spent: float
+    """US dollars, proposals included, as far as costs are known."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gain(self) -> float | None:
+        """Best minus start by the judgement; None without one."""
+        return None if self.judgement is None else self.judgement.difference
+
+    @property
+    def claims_gain(self) -> bool:
+        """Whether the judgement shows that the best set is better than the one that the search began with."""
+        return self.judgement is not None and shown(self.judgement.analysis) > 0
+
+    def __repr__(self) -> str:
+        accepted = sum(trial.accepted for trial in self.trials)
+        head = f"Search {self.id}: {accepted} of {counted(len(self.trials), 'proposal')} accepted, {counted(self.runs, 'run')}"
+        spent = [f"spent ${self.spent:.4g}"] if self.spent else []
+        judged = ["No gain is claimed"] if not self.claims_gain else []
+        judged += comparison_lines(self.judgement) if self.judgement is not None else []
+        return "\n".join([", ".join([head, *spent]), *judged, *map(repr, self.ablations), *self.notes])

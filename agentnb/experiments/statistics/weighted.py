@@ -1,0 +1,107 @@
+"""Difference of two arms to which single draws were assigned at random, weighted by how probable each assignment was.
+
+The means are Hájek's: sums weighted by the inverse of the propensity, divided by the sum of the weights. Draws of a task, or of
+a cluster of tasks, are no evidence of their own: leaving out one cluster after the other gives a value for each, and these
+values are tested as differences of tasks are. Since few draws under a rare set may all have the same outcome, the test counts
+one success and one failure more under each set, as two more clusters.
+
+Sources: Hájek (1971), comment on Basu, Foundations of Statistical Inference; Bell and McCaffrey (2002), Survey Methodology 28
+(the jackknife CR3); Agresti and Caffo (2000), The American Statistician 54.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple
+
+from agentnb.experiments.statistics.clusters import MeanTest, estimate_mean
+from agentnb.experiments.statistics.sign_flips import flip_signs
+from agentnb.experiments.statistics.tasks import MIN_TASKS
+
+
+class WeightedDraw(NamedTuple):
+    """The outcome of one draw."""
+
+    cluster: Hashable
+    """Its task, or the cluster of its task."""
+    is_first: bool
+    """True in the first of the two arms."""
+    propensity: float
+    """Probability with which its arm was drawn, above 0 to 1."""
+    value: bool
+
+
+class WeightedDifference(NamedTuple):
+    """Weighted mean of the first arm minus that of the second."""
+
+    first: float | None
+    """Weighted mean of the first arm; None without a draw."""
+    second: float | None
+    interval: tuple[float, float] | None = None
+    """95 per cent limits of the true difference; None if too few clusters have draws of both arms."""
+    p_value: float | None = None
+    """Two-sided p value of no difference: below .05 exactly if 0 lies outside the interval."""
+    clusters: tuple[int, int] = (0, 0)
+    """Clusters with draws of the first arm, and of the second."""
+
+    @property
+    def value(self) -> float | None:
+        """The difference; None if an arm has no draw."""
+        return None if self.first is None or self.second is None else self.first - self.second
+
+
+def estimate_weighted_difference(draws: Iterable[WeightedDraw], confidence: float = 0.95) -> WeightedDifference:
+    """Estimate the difference of two arms with an interval and a p value, by cluster.
+
+    Without `MIN_TASKS` clusters with draws of each arm there are neither.
+    """
+    import numpy as np
+
+    sums = _sums_by_cluster(draws)
+    clusters = int((sums[:, 0, 1] > 0).sum()), int((sums[:, 1, 1] > 0).sum())
+    first, second = _mean(sums[:, 0].sum(axis=0)), _mean(sums[:, 1].sum(axis=0))
+    if min(clusters) < MIN_TASKS:
+        return WeightedDifference(first, second, clusters=clusters)
+    assert first is not None and second is not None, "each arm has draws"
+    counted = np.concatenate([sums, _success_and_failure(sums)])
+    value = _leave_out(counted)
+    test = MeanTest(flip_signs([*map(float, value)]), *map(float, estimate_mean(value, np.ones(len(value)))))
+    low, high = test.interval(1 - confidence)
+    limits = max(min(low, first - second), -1.0), min(max(high, first - second), 1.0)
+    return WeightedDifference(first, second, limits, test.p_value(), clusters)
+
+
+def _sums_by_cluster(draws: Iterable[WeightedDraw]) -> Any:
+    """Return by cluster and arm the weighted sum of values, the sum of weights, and the number of draws."""
+    import numpy as np
+
+    sums: dict[Hashable, list[list[float]]] = {}
+    for draw in draws:
+        arm = sums.setdefault(draw.cluster, [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])[not draw.is_first]
+        weight = 1 / draw.propensity
+        arm[0] += weight * draw.value
+        arm[1] += weight
+        arm[2] += 1
+    return np.array([*sums.values()]) if sums else np.zeros((0, 2, 3))
+
+
+def _mean(sums: Any) -> float | None:
+    return float(sums[0] / sums[1]) if sums[1] else None
+
+
+def _success_and_failure(sums: Any) -> Any:
+    """Return two clusters: a success in the first arm and a failure in the second, and the reverse, of the usual weight."""
+    import numpy as np
+
+    usual = sums[:, :, 1].sum(axis=0) / sums[:, :, 2].sum(axis=0)
+    ones = np.ones(2)
+    return np.stack([np.stack([usual * successes, usual, ones], axis=1) for successes in ((1, 0), (0, 1))])
+
+
+def _leave_out(sums: Any) -> Any:
+    """Return a value of each cluster: how the difference of all changes without it, so that their mean is the difference."""
+    totals = sums.sum(axis=0)
+    left = totals - sums
+    means, without = totals[:, 0] / totals[:, 1], left[:, :, 0] / left[:, :, 1]
+    difference, others = means[0] - means[1], without[:, 0] - without[:, 1]
+    return difference + (len(sums) - 1) * (others.mean() - others)

@@ -1,0 +1,79 @@
+"""The experiment again: the code of a report makes the same table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+from small_experiments import check_line, rows
+
+from agentnb import Agent, Experiment, GuidanceSet, within
+from agentnb.experiments.form.yaml_reader import read_experiment
+from agentnb.experiments.results.results import Results
+
+PERSONA = "simulated:chatty?p=0.5&heed=0.5"
+CELL = """
+tasks: rows  # six
+variants: {without: "off", with: matrix}
+models: simulated:chatty
+agent: {tools: check_line}
+folder: false
+"""
+COLUMNS = ["task", "variant", "model", "repeat", "seed", "status", "rounds", "tokens"]
+
+
+def code_in(path: Path) -> list[str]:
+    return [token.content for token in MarkdownIt().parse(path.read_text("utf-8")) if token.type == "fence"]
+
+
+def table(results: Results) -> Any:
+    return results.table()[COLUMNS].sort_values(COLUMNS[:4]).reset_index(drop=True)
+
+
+def test_code_of_a_report_makes_the_same_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    variants = {
+        "own": GuidanceSet("own", {"text": "Call the tool."}),
+        "agent": Agent(PERSONA, tools=[check_line], max_rounds=3),
+    }
+    experiment = Experiment(
+        rows(6),
+        variants,
+        models=[PERSONA],
+        agent={"tools": [check_line], "max_rounds": 4},
+        checks=[within(rounds=3), "rounds < 4"],
+        seed=3,
+        repeats=2,
+        folder=False,
+    )
+    results = experiment.run_sync(show=False)
+    (code,) = code_in(results.report(tmp_path / "paper.md"))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    again = names["exp"].run_sync(show=False)
+    assert table(again).equals(table(results))
+    assert set(again.table().columns) == set(results.table().columns)
+
+
+def test_yaml_cell_is_in_its_report_as_written(tmp_path: Path) -> None:
+    text = CELL.strip()
+    results = read_experiment(text, {"rows": rows(6), "check_line": check_line}).run_sync(show=False)
+    cell, definitions = code_in(results.report(tmp_path / "paper.md"))
+    assert cell == f"%%experiment\n{text}\n"
+    assert "def check_line(name: str) -> str:" in definitions
+
+
+def test_names_that_nothing_defines_are_listed(tmp_path: Path) -> None:
+    class Own:
+        name = "own:model"
+
+        async def stream(self, request: Any) -> Any:
+            raise RuntimeError("no luck")
+            yield
+
+    tasks = [*rows(6)]
+    results = Experiment(tasks, {"a": {"model": Own()}, "b": {"model": PERSONA}}, folder=False).run_sync(show=False)
+    text = results.report(tmp_path / "paper.md").read_text("utf-8")
+    assert "Define first, as in the notebook or module of the experiment: the model own:model" in text

@@ -1,0 +1,36 @@
+"""A Dask cluster for all tests of this room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+SET = {
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.scheduler.worker-saturation": 1.0,
+    "distributed.comm.timeouts.connect": "120s",  # a busy machine starts no worker in less
+}
+
+
+@pytest.fixture(scope="session")
+def started_cluster() -> Iterator[Any]:
+    """The client of a Dask cluster of two processes, set up as the scheduler must be."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    with (
+        dask.config.set(SET),
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1") as made,
+        Client(made) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def cluster(started_cluster: Any) -> Any:
+    """The same with both workers, whatever an earlier test has killed."""
+    started_cluster.cluster.scale(2)
+    started_cluster.wait_for_workers(2, timeout=240)
+    return started_cluster

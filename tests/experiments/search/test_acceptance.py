@@ -1,0 +1,64 @@
+"""The test of candidates: seldom wrong over all its looks, and tasks that must not get worse."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from binomial_bounds import at_most
+from made_results import CALLED, row
+from property_settings import size
+
+from agentnb.experiments.results.comparison import Comparison
+from agentnb.experiments.search.acceptance import find_regressions, look_at
+
+CANDIDATES = size(300, nightly=4_000)
+FOLDS, TASKS = 6, 8
+"""Looks at a candidate, and tasks that each of them adds: with as many looks an undivided level errs three times as often."""
+
+
+def is_accepted(chance: Random, ahead: float) -> bool:
+    """Draw a candidate that is ahead of the best by this, in deviations of a task, and look at both fold by fold."""
+    arms = [
+        [row(name, f"t{n}", chance.gauss(mean, 0.7)) for n in range(FOLDS * TASKS)] for name, mean in (("a", ahead), ("b", 0))
+    ]
+    for number in range(1, FOLDS + 1):
+        seen = [arm[: number * TASKS] for arm in arms]
+        look = look_at(Comparison("a", "b", CALLED, *seen), FOLDS, is_last=number == FOLDS)
+        if look.accepted is not None:
+            return look.accepted
+    raise AssertionError("the last look decides")
+
+
+@pytest.mark.slow("four hundred candidates, tested at up to six looks each")
+def test_alike_candidates_are_seldom_accepted_and_better_ones_mostly() -> None:
+    chance = Random(5)
+    wrong = sum(is_accepted(chance, 0.0) for _ in range(CANDIDATES))
+    assert wrong <= at_most(0.05, CANDIDATES), f"{wrong} of {CANDIDATES} candidates that are no better"
+    worse = sum(is_accepted(chance, -0.5) for _ in range(50))
+    right = sum(is_accepted(chance, 1.0) for _ in range(50))
+    assert worse == 0 and right > 40, (worse, right)
+
+
+def test_too_few_tasks_wait_for_the_next_fold() -> None:
+    arms = [[row(name, f"t{n}", name == "a") for n in range(5)] for name in "ab"]
+    comparison = Comparison("a", "b", CALLED, *arms)
+    assert look_at(comparison, 3, is_last=False).accepted is None
+    assert look_at(comparison, 3, is_last=True).accepted is False
+
+
+def test_kept_tasks_must_not_get_worse() -> None:
+    best = [
+        row("b", task, value, repeat)
+        for task, values in {"t0": [1, 1], "t1": [0, 0], "t2": [1, 0]}.items()
+        for repeat, value in enumerate(values)
+    ]
+    for values, worse in (
+        ({"t0": [1, 1], "t1": [0, 0], "t2": [0, 1]}, []),
+        ({"t0": [1, 0], "t1": [1, 1], "t2": [1, 1]}, ["t0"]),
+        ({"t0": [1, 1], "t1": [0, 0], "t2": [0, 0]}, ["t2"]),
+        ({"t0": [1, None], "t1": [0, 0], "t2": [1, 1]}, ["t0"]),
+    ):
+        new = [row("a", task, value, repeat) for task, ones in values.items() for repeat, value in enumerate(ones)]
+        assert find_regressions(new, best, CALLED, ["t0", "t1", "t2"]) == worse
+        assert find_regressions(new, best, CALLED, ["t1"]) == []

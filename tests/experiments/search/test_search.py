@@ -1,0 +1,305 @@
+"""Searches as a whole: they find what works, claim only what unseen tasks show, and go on where they were cut off."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import pickle
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from random import Random
+from statistics import fmean
+from typing import Any
+
+import pytest
+from binomial_bounds import at_most
+from property_settings import AT_NIGHT
+from small_searches import ASKS, CHATTY, draw_values, propose_idly, searched, small_search
+
+from agentnb.errors import ExperimentProblems, SettingsError
+from agentnb.experiments.planning import problems
+from agentnb.experiments.results.folder import ExperimentFolder
+from agentnb.experiments.running.engine import InKernel
+from agentnb.experiments.search import search as search_module
+from agentnb.runtime.host.host import Host, hosted
+
+
+def cells_of(folder: Path) -> ExperimentFolder:
+    return ExperimentFolder(folder / "cells")
+
+
+def means_of(folder: Path, tasks: set[str] | None = None) -> dict[str, dict[str, float]]:
+    """The value of each task by variant, computed from the rows of a folder."""
+    found: dict[str, dict[str, float]] = {}
+    for row in ExperimentFolder(folder).attempts():
+        if tasks is None or row.task in tasks:
+            found.setdefault(row.variant, {})[row.task] = float(row.values["was_called"] or 0)
+    return found
+
+
+@pytest.mark.slow("a search of a hundred runs")
+def test_search_finds_the_line_that_asks_for_a_call(tmp_path: Path) -> None:
+    output = io.StringIO()
+    with redirect_stdout(output):
+        found = searched(small_search(folder=tmp_path))
+    assert output.getvalue() == "", "gepa prints what it does"
+    assert [(trial.proposal.line, trial.accepted) for trial in found.trials if trial.proposal] == [
+        ("Be brief.", False),
+        ("Write politely.", False),
+        (ASKS, True),
+    ]
+    assert found.best.parts["todos_tools"] == ASKS and found.claims_gain
+    seen = {row.task for row in cells_of(tmp_path).attempts()}
+    judged = means_of(tmp_path / "judgement")
+    assert seen.isdisjoint(judged["best"]) and len(seen) + len(judged["best"]) == 40
+    plain = fmean(judged["best"][task] - judged["start"][task] for task in judged["best"])
+    assert found.gain == pytest.approx(plain) and plain > 0.3
+    (ablation,) = found.ablations
+    tried = means_of(tmp_path / "cells")
+    best = tried[found.best.name]
+    plain = fmean(best[task] - tried["start"][task] for task in best)
+    assert ablation.line.text == ASKS and ablation.comparison is not None and ablation.comparison.interval is not None
+    assert ablation.comparison.difference == pytest.approx(plain)
+    assert "exploratory" in repr(found) and f"{plain:+.3g}" in repr(found)
+    assert not [*tmp_path.rglob("*.bin")], "gepa's state is a pickle"
+
+
+KILLED = """
+import os, sys
+sys.path[:0] = {paths!r}
+from small_searches import *
+left = [int(sys.argv[2])]
+def die():
+    left[0] -= 1
+    if left[0] == 0:
+        os._exit(9)
+def check_line(name: str) -> str:
+    "Check a line of the plant."
+    if sys.argv[3] == "tool":
+        die()
+    return f"{{name}} ok"
+def propose_or_die(request):
+    if sys.argv[3] == "proposer":
+        die()
+    with open(sys.argv[1] + "/asked", "a") as file:
+        file.write("x")
+    return propose(request)
+searched(small_search(folder=sys.argv[1], propose=propose_or_die, agent={{"tools": [check_line], "policy": TwoRounds()}}))
+"""
+
+
+@pytest.mark.slow("searches in processes that are killed")
+def test_killed_search_goes_on_and_pays_for_no_cell_twice(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    script = KILLED.format(paths=[str(Path(__file__).parents[2] / "support")])
+    whole = {(row.variant, row.task): row.values for row in _searched_here(tmp_path / "whole")}
+    for where, count in (("tool", 25), ("proposer", 2), *((("tool", 5), ("tool", 60)) if AT_NIGHT else ())):
+        with subtests.test(f"{where} {count}"):
+            folder = tmp_path / f"{where}{count}"
+            folder.mkdir()
+            done = subprocess.run([sys.executable, "-c", script, folder, str(count), where], capture_output=True, text=True)
+            assert done.returncode == 9, done.stderr
+            begun = cells_of(folder).attempts()
+            assert begun
+            done = subprocess.run([sys.executable, "-c", script, folder, "-1", where], capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            attempts = cells_of(folder).attempts()
+            keys = [row.key for row in attempts]
+            assert len({*keys}) == len(keys) and attempts[: len(begun)] == begun
+            assert {(row.variant, row.task): row.values for row in attempts} == whole
+            logs = [*(folder / "cells").glob("*.jsonl")]
+            assert len(logs) == len(keys)
+            judged = ExperimentFolder(folder / "judgement").attempts()
+            assert len({row.key for row in judged}) == len(judged) == 40
+            assert (folder / "asked").read_text() == "xxx", "each proposal is made once"
+
+
+def _searched_here(folder: Path) -> Any:
+    searched(small_search(folder=folder))
+    return cells_of(folder).attempts()
+
+
+def test_gepa_state_of_somebody_else_is_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Trap:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(tmp_path / "loaded"),)
+
+    draw_values(monkeypatch, lambda variant, task, chance: chance.random() < 0.5)
+    folder = tmp_path / "search"
+    monkeypatch.chdir(tmp_path)
+    for place in (tmp_path, folder, folder / "cells"):
+        place.mkdir(exist_ok=True)
+        (place / "gepa_state.bin").write_bytes(pickle.dumps(Trap()))
+    searched(small_search(folder=folder))
+    assert not (tmp_path / "loaded").exists()
+
+
+@pytest.mark.slow("two hundred searches")
+def test_searches_without_an_effect_seldom_claim_a_gain(monkeypatch: pytest.MonkeyPatch) -> None:
+    def value(run: Any) -> float:
+        return 0.0
+
+    draw_values(monkeypatch, lambda variant, task, chance: chance.gauss(0, 1))
+    monkeypatch.setattr(search_module, "design_of", _remembered(search_module.design_of))
+    monkeypatch.setattr(problems, "load_trace", cache(problems.load_trace))
+    given = {"propose": propose_idly, "proposals": 14, "held_out": 0.4, "primary": value}
+    found = [searched(small_search(20, seed=seed, **given)) for seed in range(200)]
+    claims = sum(one.claims_gain for one in found)
+    assert claims <= at_most(0.05, 200), f"{claims} of 200 searches claim a gain"
+    judged = [one for one in found if one.judgement is not None]
+    assert len(judged) > 2 * at_most(0.05, 200), "so many take noise for a better set"
+    assert all(one.best != one.start for one in judged)
+
+
+def _remembered(design_of: Any) -> Any:
+    """The design of searches that differ in their seed only: its minimum effect is simulated."""
+    known: dict[Any, Any] = {}
+
+    def design(**settings: Any) -> Any:
+        key = len(settings["tasks"]), settings["cells"]
+        if key not in known:
+            known[key] = design_of(**settings)
+        return known[key]
+
+    return design
+
+
+@pytest.mark.nightly("a thousand searches of real runs")
+@pytest.mark.slow("a thousand searches of a hundred runs each")
+def test_searches_of_real_runs_without_an_effect_seldom_claim_a_gain() -> None:
+    given = {"propose": propose_idly, "proposals": 10, "held_out": 0.4, "seeds": "independent"}
+    found = [searched(small_search(20, seed=seed, **given)) for seed in range(1_000)]
+    claims = sum(one.claims_gain for one in found)
+    assert claims <= at_most(0.05, 1_000), f"{claims} of 1,000 searches claim a gain"
+
+
+def test_candidate_that_fails_a_kept_task_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_values(monkeypatch, lambda variant, task, chance: (variant != "start") != (task == "t5"))
+    free, kept = searched(small_search()), searched(small_search(keep=["t5"]))
+    assert any(trial.accepted for trial in free.trials)
+    assert [trial.why for trial in kept.trials] == ["it does worse on t5, which must not get worse"] * 4
+    assert kept.best == kept.start and kept.judgement is None and not kept.claims_gain
+
+
+def test_candidate_that_is_ahead_at_a_look_only_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = small_search(proposals=1)
+    first = {f"t{place}" for place in search._read.split.looks(0)[0]}
+    draw_values(monkeypatch, lambda variant, task, chance: (variant == "start") != (task in first))
+    (trial,) = searched(search).trials
+    assert not trial.accepted and trial.why == "shown to be better at look 1 of 3, and not ahead on all tasks"
+    assert searched(search).best == searched(search).start
+
+
+def test_search_asks_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = draw_values(monkeypatch, lambda variant, task, chance: True)
+    search, asked = small_search(), []
+
+    def answer(reply: str) -> Host:
+        return Host(ask=lambda question: asked.append(question) or reply)  # type: ignore[func-returns-value]
+
+    with pytest.raises(SettingsError, match=r"nobody can be asked here(.|\n)*In all at most 220 runs"):
+        search.run_sync(show=False)
+    with hosted(answer("n")), pytest.raises(SettingsError, match="was not begun"):
+        search.run_sync(show=False)
+    with pytest.raises(SettingsError, match="not the one of this design"):
+        search.run_sync(small_search(proposals=3).design(), show=False)
+    assert not drawn and f"{search.design()}" in asked[0]
+    with hosted(answer("y")):
+        asyncio.run(search.run(show=False))
+    assert len(drawn) == 20, "the set that it begins with is perfect"
+
+
+def test_design_is_the_most_that_a_search_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for better in (0.05, 0.0):  # each candidate is better than the last, or none is
+        with pytest.MonkeyPatch.context() as patch:
+            worth: dict[str, int] = {}
+
+            def value(variant: str, task: str, chance: Random) -> float:
+                return better * worth.setdefault(variant, len(worth)) + chance.random() / 1_000  # noqa: B023
+
+            drawn = draw_values(patch, value)
+            search = small_search(propose=propose_idly, proposals=3, repeats=2)
+            design, found = search.design(), searched(search)
+            assert len(drawn) == len({*drawn}) == found.runs <= design.cells
+            assert sum(trial.accepted for trial in found.trials) == (3 if better else 0)
+            if better:
+                assert found.runs == design.cells - 2 * 20, "the set without the last line was a candidate before"
+
+
+def test_ended_search_keeps_the_best_that_was_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = draw_values(monkeypatch, lambda variant, task, chance: chance.random() < (0.2 if variant == "start" else 0.9))
+    search = small_search(folder=tmp_path, proposals=1)
+    first, count = searched(search), len(drawn)
+    assert first.best != first.start
+    second = searched(replace(search, proposals=4, places=2))
+    assert len(drawn) == count and repr(second) == repr(first)
+
+
+def test_changed_search_is_refused_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_values(monkeypatch, lambda variant, task, chance: True)
+    searched(small_search(folder=tmp_path))
+    for changed, name in (({"seed": 1}, "held out"), ({"repeats": 2}, "repeats"), ({"model": f"{CHATTY}&delay=0"}, "models")):
+        with pytest.raises(SettingsError, match=f"has changed since.*{name}"):
+            searched(small_search(folder=tmp_path, **changed))
+
+
+def test_stopped_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = draw_values(monkeypatch, lambda variant, task, chance: chance.random() < (0.2 if variant == "start" else 0.9))
+    controls: list[Any] = []
+    search = small_search(folder=tmp_path)
+
+    def stop(progress: Any) -> None:
+        if progress.done == 30:
+            controls[0].stop()
+
+    with hosted(Host(experiment=lambda control: controls.append(control))):
+        cut = search.run_sync(search.design(), watch=stop, show=False)
+        assert cut.notes == ("stopped: run it again to go on",) and cut.judgement is None
+        assert controls[0].progress.state == "stopped" and len(drawn) < 45
+        found = searched(replace(search))
+    assert found.claims_gain and len({*drawn}) == found.runs
+    assert controls[-2].progress.state == "done", "the last is that of the judgement"
+
+
+def test_cancelled_search_ends_with_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = asyncio.Event()
+
+    async def run(self: InKernel, job: Any) -> Any:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def cancelled(search: Any, design: Any) -> None:
+        running = asyncio.create_task(search.run(design, show=False))
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    monkeypatch.setattr(InKernel, "run", run)
+    search = small_search()
+    asyncio.run(cancelled(search, search.design()))
+    with search._records.locked():
+        assert not search._records.rows()
+
+
+def test_all_that_is_wrong_is_said_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for settings, wrong in (
+        ({"proposals": 0, "folds": "2"}, r"2 problems(.|\n)*proposals=0(.|\n)*folds='2'"),
+        ({"held_out": 1.5}, "held_out=1.5"),
+        ({"keep": "t5"}, "keep='t5'"),
+        ({"primary": "cost"}, "more is better"),
+        ({"count": 9}, "of which 6 judge"),
+        ({"propose": None}, "chatty.* can propose nothing"),
+        ({"propose": None, "proposer": "own:nobody"}, "nobody"),
+        ({"model": "simulated:nobody"}, "nobody"),
+        ({"budget": -1}, "budget=-1"),
+    ):
+        with pytest.raises(ExperimentProblems, match=wrong):
+            small_search(**settings).check()
+    monkeypatch.setitem(sys.modules, "gepa", None)
+    with pytest.raises(SettingsError, match=r"To search needs the package gepa(.|\n)*agentnb\[optimise\]"):
+        small_search().check()

@@ -1,0 +1,50 @@
+"""The split of the tasks: whole clusters on one side and in one fold, the same for the same seed."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from agentnb.errors import SettingsError
+from agentnb.experiments.planning.tasks import read_tasks
+from agentnb.experiments.search.split import split_tasks
+
+
+def tasks_of(count: int, clusters: int = 0) -> Any:
+    rows = [{"id": f"t{n}", "prompt": "Do it.", **({"cluster": f"c{n % clusters}"} if clusters else {})} for n in range(count)]
+    return read_tasks(rows, [])
+
+
+def test_each_task_is_on_one_side_and_clusters_are_whole() -> None:
+    for count, clusters, keep in ((40, 0, ()), (40, 0, ("t3", "t7")), (60, 15, ("t1",)), (13, 0, ())):
+        tasks = tasks_of(count, clusters)
+        drawn = set()
+        for seed in range(20):
+            split = split_tasks(tasks, keep, 0.5, 3, seed)
+            assert sorted((*split.searched, *split.held_out)) == [*range(count)]
+            assert [tasks[place].id for place in split.keep] == [*keep]
+            groups = [
+                {tasks[place].cluster or tasks[place].id for place in places} for places in (*split.folds, split.held_out)
+            ]
+            assert sum(map(len, groups)) == len(set().union(*groups))
+            assert min(map(len, groups)) >= 6 or len(split.folds) == 1
+            assert split == split_tasks(tasks, keep, 0.5, 3, seed)
+            drawn.add(split.held_out)
+        assert len(drawn) > 10
+
+
+def test_looks_begin_with_any_fold_and_end_with_all_tasks() -> None:
+    split = split_tasks(tasks_of(40), ("t0",), 0.5, 3, 1)
+    for first in range(3):
+        looks = split.looks(first)
+        assert {*looks[0]} == {*split.keep, *split.folds[first]} and {*looks[-1]} == {*split.searched}
+        assert all({*fewer} < {*more} for fewer, more in itertools.pairwise(looks))
+
+
+def test_too_few_tasks_and_unknown_ones_are_refused() -> None:
+    with pytest.raises(SettingsError, match="10 tasks or clusters, of which 6 judge"):
+        split_tasks(tasks_of(10), (), 0.5, 3, 0)
+    with pytest.raises(SettingsError, match="which is not there"):
+        split_tasks(tasks_of(20), ("t99",), 0.5, 3, 0)

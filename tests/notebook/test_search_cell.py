@@ -1,0 +1,33 @@
+"""A search in a real kernel: it shows what it may run and asks, and its cell has the progress and the result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from real_kernel import Kernel
+
+SETUP = f"""
+%load_ext agentnb
+import sys
+sys.path[:0] = [{str(Path(__file__).parents[1] / "support")!r}]
+from small_searches import small_search
+search = small_search(24)
+"""
+
+
+@pytest.mark.slow("a kernel, and a search of a hundred runs in it")
+def test_search_asks_the_person_in_its_cell(tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path)
+    try:
+        assert kernel.run(SETUP).status == "ok"
+        for reply in ("", "y"):
+            cell = kernel.run("found = await search.run()", attended=True, reply=reply)
+            assert cell.asked == f"{kernel.value('search.design()')}\nBegin? [y/N] "
+            assert cell.status == ("ok" if reply else "error")
+        tables = [one["data"]["text/plain"] for one in cell.outputs if one["type"] in ("display_data", "update_display_data")]
+        assert any("done" in table for table in tables), tables
+        assert kernel.value("found.trials[2].accepted") == "True"
+        assert kernel.run("await search.run()").error.count("nobody can be asked here") == 1
+    finally:
+        kernel.close()
