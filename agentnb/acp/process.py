@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -72,6 +73,7 @@ class AgentProcess:
         os.close(self._lifeline)
         self._lifeline = -1
         try:
-            await asyncio.wait_for(self._guarded.wait(), SECONDS_TO_END)
+            with suppress(TimeoutError):  # the guard goes on by itself
+                await asyncio.wait_for(self._guarded.wait(), SECONDS_TO_END)
         finally:
             self._stderr.close()
