@@ -154,7 +154,7 @@ def main() -> None:
             write_many(data / "rounds", given.rounds // ROUNDS)
         if not (data / "large.jsonl").exists() and "lines".startswith(given.only):
             write_lines(data / "large.jsonl", int(given.gigabytes * 1e9))
-        sizes = [sum(path.stat().st_size for path in data.glob(pattern)) for pattern in ("rounds/*.jsonl", "large.jsonl")]
+        sizes = [sum(path.stat().st_size for path in data.glob(pattern)) for pattern in ("[mr]*/*.jsonl", "large.jsonl")]
         print(f"logs {sizes[0] / 1e6:,.0f} MB, large file {sizes[1] / 1e6:,.0f} MB")
         print("\n| what | found | seconds | of the processor | peak MB |\n|---|---|---:|---:|---:|")
         jobs = [job for job in JOBS if job.startswith(given.only)]

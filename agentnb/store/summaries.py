@@ -227,7 +227,7 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
     nested: Usage | None = None
     last, rounds, recovered = b"", 0, 0
     steps: set[str] = set()
-    state = StateLines()
+    state, redactor = StateLines(), FileRedactor(first)
     counted = _COUNTED.get
     for line in rest:
         beginning = counted(line[:_WIDTH])
@@ -259,7 +259,6 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
         limit_value=state.limit_value,
         todos_open=has_open(state.todos(started.todos)),
     )
-    redactor = FileRedactor(first)
     return _waiting(_summary(first, started, _end(last, redactor), totals, redactor, without_end), state)
 
 

@@ -48,13 +48,14 @@ def searched(search: Search) -> Any:
 
 
 def draw_values(patch: pytest.MonkeyPatch, value: Callable[[str, str, random.Random], Any]) -> list[str]:
-    """Draw the values of cells, by variant and task, in place of runs; return the list of the cells that are drawn."""
+    """Draw the values of cells in place of runs, the same for the same guidance and seed; return the cells that are drawn."""
     drawn: list[str] = []
 
     async def run(self: InKernel, job: Job) -> CellRun:
         named = self.work.fields_of(job.cell, job.model_name)
         drawn.append(job.cell.key)
-        chance = random.Random(f"{self.work.id} {named['variant']} {named['seed']}")
+        agent: Any = self.work.variants[job.cell.variant].work
+        chance = random.Random(f"{agent.guidance_texts.version} {named['seed']}")
         made = value(named["variant"], named["task"], chance)
         digest = str(chance.random())
         values = {named["primary"]: made}

@@ -56,6 +56,7 @@ class CountedCells:
     """Runs cells in the kernel and counts those under way for the ledger; its servers stay up from batch to batch."""
 
     waiting = 0
+    """Cells that were handed on and have not begun: none."""
 
     def __init__(self, kernel: InKernel, ledger: Ledger) -> None:
         self.kernel = kernel

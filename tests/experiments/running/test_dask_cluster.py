@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 from time import monotonic, sleep
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from agentnb.core.messages import ToolCall
 from agentnb.errors import SettingsError
 from agentnb.experiments.results.folder import CUT
 from agentnb.experiments.running.control import Progress
+from agentnb.experiments.running.dask_cluster import DaskCluster
 from agentnb.experiments.running.pool_worker import _limits
 from agentnb.experiments.running.streamed_logs import MAX_PIECE_BYTES, LogTail, StreamedLogs
 from agentnb.models import ScriptedModel
@@ -289,3 +291,21 @@ def test_workflows_and_functions_of_the_notebook_reach_a_cluster(cluster: Any) -
     own = Agent(Own(["Here."]), tools=[check_line])
     with pytest.raises(SettingsError, match="is an object of yours, which may hold a key"):
         Experiment(rows(1), {"flow": flow, "own": own}, **{**given, "models": None, "aa": True}).run_sync(show=False)
+
+
+def test_work_is_given_out_again_where_workers_die_meanwhile() -> None:
+    errors: list[Exception] = [OSError("closed"), TimeoutError("no worker")]
+    given: list[bytes] = []
+
+    def scatter(data: bytes, **settings: Any) -> str:
+        given.append(data)
+        if errors:
+            raise errors.pop()
+        return "there"
+
+    made = DaskCluster(SimpleNamespace(scatter=scatter), print)
+    made.scatter(b"work")
+    assert given == [b"work"] * 3
+    errors += [OSError("closed")] * 10
+    with pytest.raises(OSError, match="closed"):
+        made.scatter(b"work")

@@ -190,7 +190,7 @@ def test_candidate_that_is_ahead_at_a_look_only_is_refused(monkeypatch: pytest.M
     first = {f"t{place}" for place in search._read.split.looks(0)[0]}
     draw_values(monkeypatch, lambda variant, task, chance: (variant == "start") != (task in first))
     (trial,) = searched(search).trials
-    assert not trial.accepted and trial.why == "shown to be better at look 1 of 3, and not ahead on all tasks"
+    assert not trial.accepted and "not ahead on all" in trial.why
     assert searched(search).best == searched(search).start
 
 
