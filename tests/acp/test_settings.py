@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentnb import Agent, GuidanceSet
-from agentnb.errors import SettingsError
+from agentnb import Agent, Experiment, GuidanceSet
+from agentnb.errors import ExperimentProblems, SettingsError
 
 REFUSED: dict[str, Any] = {
     "model": "simulated:chatty",
@@ -32,3 +32,10 @@ def test_a_setting_that_cannot_reach_it_is_refused_by_name(fake: Callable[..., A
 def test_an_agent_without_model_is_refused() -> None:
     with pytest.raises(SettingsError, match="An agent needs a model"):
         Agent()
+
+
+@pytest.mark.parametrize("variant", [lambda fake: fake(), lambda fake: {"acp": "fake"}])
+def test_an_experiment_refuses_it_by_name(fake: Callable[..., Agent], variant: Callable[[Any], Any]) -> None:
+    rows = [{"id": str(number), "prompt": "hello"} for number in range(6)]
+    with pytest.raises(ExperimentProblems, match=r"Variant theirs: agents of others \(acp\)"):
+        Experiment(rows, {"ours": {"model": "simulated:chatty"}, "theirs": variant(fake)}, folder=False).check()
