@@ -84,7 +84,7 @@ class Judgements(msgspec.Struct, gc=False):
     _batch: Sequence[tuple[str, bytes]] = ()
     _todos: tuple[Todo, ...] = ()
     _todos_begun: frozenset[tuple[int, str]] = _NONE_BEGUN
-    _todos_before: tuple[tuple[int, tuple[Todo, ...]], ...] = ()
+    _todos_before: Sequence[tuple[int, tuple[Todo, ...]]] = ()
     """For each change in the open round: the place of its call in the reply, and the list before the change."""
     _work_since_mark: bool = False
     """Whether work ran since the model last completed or blocked a todo."""
@@ -166,7 +166,7 @@ def _violated(run: RunFacts, violation: TodoViolation) -> None:
 def _todos_changed(self: Judgements, event: e.TodosChanged, run: RunFacts) -> None:
     before, self._todos = self._todos, event.todos
     if event.by == "model" and run.rounds:
-        self._todos_before = (*self._todos_before, (run.place_of_call(event.call_id) or 0, before))
+        self._todos_before = with_item(self._todos_before, (run.place_of_call(event.call_id) or 0, before))
         for todo in newly_completed(before, event.todos):
             if todo.identity not in self._todos_begun:
                 _violated(run, TodoViolation(UNTRACKED_COMPLETION, event.call_id, todo.id))

@@ -109,7 +109,7 @@ class Run(RunFacts):
         self._judged = Judgements()
         self._detectors: tuple[Detector, ...] = tuple([make() for make in detectors])
         self._detected: Sequence[Finding] = ()
-        self._unlogged: tuple[Finding, ...] = ()
+        self._unlogged: Sequence[Finding] = ()
         self._failed_detectors: tuple[tuple[Detector, Exception], ...] = ()
         """Detectors that were dropped since `take_failures` was last called, and why."""
 
@@ -194,7 +194,7 @@ class Run(RunFacts):
                 self._failed_detectors = (*self._failed_detectors, (detector, error))
                 continue
             self._detected = reduce(with_item, found, self._detected)
-            self._unlogged = (*self._unlogged, *found)
+            self._unlogged = reduce(with_item, found, self._unlogged)
 
     def detect_with(self, detectors: Iterable[DetectorMaker]) -> None:
         """Let these detectors look at the run from its beginning, and at what is still to come."""

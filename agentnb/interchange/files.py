@@ -255,6 +255,7 @@ def _files_in(folder: Path) -> list[str]:
         named = (name for name in (*names, *folders) if not name.startswith("."))
         found += [f"{within}{os.sep}{name}" for name in named if os.path.splitext(name)[1].lower() in ENDINGS]  # noqa: PTH122
     found += [str(error.filename) for error in refused]
+    found = [name.removeprefix(f".{os.sep}") for name in found]  # as a Path names it
     return sorted(found, key=lambda name: name.replace(os.sep, "\0"))  # in the order of paths
 
 

@@ -29,6 +29,7 @@ from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.session.choice import needs_model
 from agentnb.session.default_store import default_store
 from agentnb.store.store import Store
+from agentnb.workflow.recovered import rerun_of
 from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.workflow import Workflow
 
@@ -90,6 +91,7 @@ def begin_recovery(
     writer, found = place.reopen(run_id)
     try:
         chosen = agent or _made_again(found, **parts)
+        rerun_of(found)  # raises now, before anything is logged
         return chosen.resume(found, writer, replace(options, store=place))
     except BaseException:
         writer.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 import pytest
 from run_builder import Fact, RunBuilder, begun, guidance_of, todo, todos_are
@@ -13,6 +13,8 @@ from agentnb.core.compaction import Compacted
 from agentnb.core.log import events as e
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.questions import WaitingOnUser
+from agentnb.core.run.facts import RunFacts
+from agentnb.detect import Finding
 from agentnb.detect.run import Run
 
 FEW, MANY = 40, 160
@@ -63,6 +65,36 @@ def test_lists_of_a_round_are_not_copied_for_each_event(subtests: pytest.Subtest
         with subtests.test(name):
             (few, _), (many, count) = bytes_of_states(name, facts(FEW)), bytes_of_states(name, facts(MANY))
             assert many < AT_MOST * few and count >= MANY / 2
+
+
+class Always:
+    """Finds something in each event."""
+
+    def take(self, event: e.AnyEvent, run: RunFacts) -> list[Finding]:
+        return [Finding("always", "stall", 0, 0)]
+
+
+KEPT: dict[str, Callable[[Run], object]] = {
+    "todos that were completed": lambda run: run._todos_done,
+    "lists before each change": lambda run: run._judged._todos_before,
+    "findings that are not logged": lambda run: run._unlogged,
+}
+
+
+def bytes_kept(read: Callable[[Run], object], count: int) -> int:
+    """Bytes of what a run keeps after each of so many changes of its todos."""
+    run, states = Run((Always,)), []
+    for event in RunBuilder().extend(*begun(0), *map(toggled, range(count))).run.events:
+        run.apply(event)
+        states.append(read(run))
+    held = {id(one): one for state in states for one in (state, *gc.get_referents(state)) if isinstance(one, Sequence | Set)}
+    return sum(map(sys.getsizeof, held.values()))
+
+
+def test_what_a_run_keeps_is_not_copied_for_each_event(subtests: pytest.Subtests) -> None:
+    for name, read in KEPT.items():
+        with subtests.test(name):
+            assert 0 < bytes_kept(read, MANY) < AT_MOST * bytes_kept(read, FEW)
 
 
 class Id(str):

@@ -176,6 +176,7 @@ def test_a_log_read_at_once_is_read_as_line_by_line(subtests: pytest.Subtests) -
         "gone on with by another": b"".join([*WHOLE[:middle], GONE_ON, *WHOLE[middle:]]),
         "an event under the name of unknown ones": b"".join([*WHOLE[:middle], WHOLE[1].replace(b"round_started", b"other")]),
         "begins in the middle": b"".join(WHOLE[1:]),
+        "begins twice": WHOLE[0] + LOG,
         "nested too deep": WHOLE[0] + b"[" * 100_000 + b"\n" + WHOLE[1],
         **{f"with junk {junk!r}": b"".join([*WHOLE[:middle], junk, *WHOLE[middle:]]) for junk in JUNK},
     }

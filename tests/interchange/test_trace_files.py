@@ -17,6 +17,7 @@ from agentnb.advice import ReadLoosely
 from agentnb.cli.shell_commands import SHELL
 from agentnb.core.log.wire import encode
 from agentnb.errors import StoreError, TraceError
+from agentnb.interchange.files import files_of
 from agentnb.interchange.trace_file import Problem
 from agentnb.models import ScriptedModel
 
@@ -183,6 +184,7 @@ def test_runs_come_from_runs_paths_folders_patterns_stores_and_several_of_these(
 def test_relative_paths_begin_at_the_current_folder(three: list[Run], store: Store) -> None:
     os.chdir(store.folder)
     assert load_traces("*.jsonl") == load_traces(".") == three
+    assert [file.name for file in files_of(".")] == [f"{run.id}.jsonl" for run in three]
 
 
 def test_a_file_whose_name_looks_like_a_pattern_is_that_file(tmp_path: Path) -> None:

@@ -499,8 +499,10 @@ workflow:
     for number, folder in enumerate(store.kept[:-1]):
         here, work = Store(folder), Work()
         if number < whole.settings["rerun"]["events"]:
+            before = here.path(whole.id).read_bytes()
             with pytest.raises(SettingsError, match="died before it had the outputs"):
                 by_itself(recover(whole.id, tools=[work.work], store=here))
+            assert here.path(whole.id).read_bytes() == before
             continue
         run = by_itself(recover(whole.id, tools=[work.work], store=here))
         assert run.step_context == whole.step_context and set(work.done) <= {"d", "e"}

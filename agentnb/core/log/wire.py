@@ -90,8 +90,8 @@ MARK = "_mark"
 DAMAGED = "The log was changed or is damaged; the lines before it are sound"
 _anything = msgspec.json.Decoder()
 _KNOWN = frozenset(kind.__struct_config__.tag for kind in KINDS)
-_SPECIAL = frozenset({OtherEvent, RunRecovered})
-"""Events that say something of the lines around them, or cannot stand in a log under their own name."""
+_SPECIAL = frozenset({OtherEvent, RunRecovered, _Start})
+"""Events that say something of the lines around them, or cannot stand in a log under their own name, or at their place."""
 
 
 class _Base(msgspec.Struct):

@@ -35,7 +35,6 @@ from agentnb.core.todos import Todo
 from agentnb.core.usage import NOTHING_USED, NestedTotals, NestedUsage, Usage
 from agentnb.core.view import View
 
-_NOTHING_DONE: frozenset[tuple[int, str]] = frozenset()
 _NOT_STARTED = e.RunStarted(seq=0, at=None, run_id="", schema=e.SCHEMA, prompt=Message("user", ()), agent="", model="")
 
 
@@ -106,7 +105,7 @@ class RunFacts:
         self._text = ""
         self._todos: tuple[Todo, ...] = ()
         self._carried_todos: tuple[Todo, ...] = ()
-        self._todos_done: frozenset[tuple[int, str]] = _NOTHING_DONE
+        self._todos_done: set[tuple[int, str]] | None = None
         self._todos_unseen = False
 
     def _start_course(self) -> None:

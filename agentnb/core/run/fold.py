@@ -249,7 +249,7 @@ def _call_blocked(run: RunFacts, event: e.CallBlocked) -> None:
 def _todos_changed(run: RunFacts, event: e.TodosChanged) -> None:
     if event.by == "model" and run._rounds:
         _model_changed_todos(run, event)
-    else:
+    elif run._todos_done:
         run._todos_done &= {todo.identity for todo in event.todos if not is_open(todo)}
     run._todos = event.todos
     run._todos_unseen = event.by == "outside"  # the model's own call returns the whole list
@@ -258,8 +258,10 @@ def _todos_changed(run: RunFacts, event: e.TodosChanged) -> None:
 def _model_changed_todos(run: RunFacts, event: e.TodosChanged) -> None:
     """Note what the model completed for the first time: to reopen a todo and complete it again is no progress."""
     completed = newly_completed(run._todos, event.todos)
-    done = [todo for todo in completed if todo.identity not in run._todos_done]
-    run._todos_done |= {todo.identity for todo in done}
+    done = [todo for todo in completed if todo.identity not in (run._todos_done or ())]
+    if done:
+        run._todos_done = run._todos_done or set()
+        run._todos_done.update([todo.identity for todo in done])
     current = run._rounds[-1]
     run._rounds[-1] = run._last_round = replace(
         current,
