@@ -38,6 +38,8 @@ class Agent(AgentSettings):
     msgspec Struct, another type, a JSON Schema, or an `Output`. An answer that does not fit is sent back with what is wrong,
     twice by default; then the run fails. ``run.output`` holds the answer: an instance of the type, and plain data in a run that
     was loaded from its log. ``work_dir``: the folder tools work in; by default the current folder when the run starts.
+    ``acp``: an agent of others in place of a model, ``NAME`` or ``NAME:MODEL`` such as ``opencode``, over the Agent Client
+    Protocol, and ``mode``: its mode, in its own words, by default the one in which it asks before it acts.
     ``extensions``: what other parts of agentnb or you add to it, each an `Extension`. ``detect``: detectors that look on, the
     name of a preset such as ``default`` or your own: a nudge, a block of the repeated call and a stop follow, in this order.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -94,6 +95,10 @@ def _is_set(name: str, value: Any) -> bool:
 def derive_settings(agent: AgentSettings) -> None:
     """Check the settings of an agent, and set the values derived from them. Raises `SettingsError` or `InvalidTool`."""
     _check_kinds(agent)
+    if agent.acp:
+        _set_foreign(agent)
+    elif agent.model == "":
+        raise SettingsError("An agent needs a model", 'Name it: Agent("provider:model")')
     _set(agent, "extensions", _all_extensions(agent))
     _set(agent, "context", context_of(agent.extensions))
     model, policy, limits = taken_settings({name: getattr(agent, name) for name in _TAKEN}, agent.extensions)
@@ -126,6 +131,24 @@ def derive_settings(agent: AgentSettings) -> None:
     _set(agent, "bundle", bundle)
     _set(agent, "settings", _as_logged(agent, words, policy))
     _set(agent, "guidance_texts", words.as_texts)
+
+
+def _set_foreign(agent: AgentSettings) -> None:
+    """Have an agent of others in the place of a model. Raises `SettingsError` for a setting that cannot reach it."""
+    from agentnb.acp.foreign_agent import AsItEnds, ForeignAgent, check_reach
+
+    if isinstance(agent.model, ForeignAgent):  # a copy
+        return
+    check_reach({one.name: getattr(agent, one.name) for one in fields(agent) if one.init})
+    _set(agent, "model", ForeignAgent.of(agent.acp, agent.mode))
+    for name, value in {
+        "policy": AsItEnds(),
+        "guidance": "off",
+        "todos": False,
+        "history": "full",
+        "instructions": False,
+    }.items():
+        _set(agent, name, value)
 
 
 def _drawing(bundle: PolicyBundle, guidance: RandomGuidance, policy: str) -> PolicyBundle:

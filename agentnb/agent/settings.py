@@ -39,7 +39,7 @@ DEFAULT_NAME = "agent"
 class AgentSettings:
     """The settings of an agent, as documented at `Agent`. Raises `SettingsError` or `InvalidTool` if they cannot work."""
 
-    model: str | Model
+    model: str | Model = ""
     tools: Iterable[Any] = ()
     system: str | None = None
     guidance: str | GuidanceSet | RandomGuidance = "matrix"
@@ -64,6 +64,8 @@ class AgentSettings:
     detect: Detectors | None = None
     approve: Approve | str | None = None
     permissions: Any = None
+    acp: str = ""
+    mode: str = ""
     limits: Limits = field(init=False, repr=False, compare=False)
     """Its limits, and those of its extensions and its policy where it has none."""
     used_model: str | Model = field(init=False, repr=False, compare=False)

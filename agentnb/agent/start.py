@@ -8,7 +8,7 @@ from dataclasses import replace as replace_option
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -50,7 +50,7 @@ from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.runtime.runs.continued import end_waiting, opened_after
 from agentnb.runtime.runs.gate_names import check_gates
-from agentnb.runtime.runs.launch import PendingRun, check_resumable
+from agentnb.runtime.runs.launch import Life, PendingRun, check_resumable
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
 from agentnb.runtime.steps.run_steps import RunSteps
 from agentnb.settings import known_secrets
@@ -58,6 +58,9 @@ from agentnb.tools.read_result import ROOM_FOR_HEADING, ResultReader
 from agentnb.tools.todos.board import Board, TodoBoard
 from agentnb.tools.todos.tool import TodoTool
 from agentnb.tools.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from agentnb.acp.model import AcpModel
 
 
 class AgentRun(PendingRun):
@@ -91,6 +94,8 @@ class AgentRun(PendingRun):
         """All tools of the run, including the todo tool."""
         self.server_tools = self.toolbox.servers
         self._model: Model | None = None
+        self._foreign: AcpModel | None = None
+        """The conversation with an agent of others, if that does the work."""
         self._context_prompt: str | None = None
         super().__init__(options, is_fork=is_fork, **resumed)
         self._has_system = is_fork or self.recovered is not None
@@ -115,9 +120,22 @@ class AgentRun(PendingRun):
 
     def prepare(self) -> None:
         """Make the model and, for a new run, the section of the system prompt about the context."""
-        self._model = make_model(self.agent.used_model)
+        if self.agent.acp:
+            from agentnb.acp.model import AcpModel
+
+            foreign: Any = self.agent.used_model
+            before = self.context.options.continue_from or self.recovered
+            made = AcpModel(foreign, self.context.work_dir, self._todos.told, self.toolbox, before)
+            self._model = self._foreign = made
+        else:
+            self._model = make_model(self.agent.used_model)
         if self.agent.context is not None and not self._has_system:
             _ = self.context_prompt
+
+    def _assembled(self) -> Life:
+        """Return the maker of its coroutine, which ends the process of an agent of others with the run."""
+        life = super()._assembled()
+        return life if self._foreign is None else partial(_closed_after, life, self._foreign)
 
     @property
     def context_prompt(self) -> str:
@@ -130,6 +148,8 @@ class AgentRun(PendingRun):
     def check(self) -> None:
         """Raise `SettingsError` if a built-in tool cannot work here, or if a budget needs a price that is unknown."""
         self.toolbox.check_usable()
+        if self._foreign is not None and (warning := self._foreign.check(self.context.elicitation.permissions)):
+            self.context.warnings = (*self.context.warnings, (warning, ""))
         if self.context.budget.has_limit():
             assert self._model is not None, "it is made first"
             check_has_price(self._model, self.agent, self.context.budget)
@@ -142,7 +162,7 @@ class AgentRun(PendingRun):
         assert self._model is not None, "it is made first"
         # A run keeps its own history setting to the end, whatever agent resumes it.
         history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
-        toolbox = self.toolbox
+        toolbox = self.toolbox if self._foreign is None else self._foreign.tools
         if history.result_characters is not None and not toolbox.is_empty:
             toolbox = toolbox.knowing(ResultReader(log.run.result_of, history.result_characters - ROOM_FOR_HEADING))
         handlers = merged(agent.extensions, "virtual_tools")
@@ -188,7 +208,7 @@ class AgentRun(PendingRun):
             prompt=self.prompt,
             agent=encodable(agent.name),
             model=encodable(agent.model_name),
-            system=system_prompt(agent, self.toolbox, self.context.work_dir, self.context_prompt),
+            system="" if agent.acp else system_prompt(agent, self.toolbox, self.context.work_dir, self.context_prompt),
             tools=self.toolbox.specs,
             settings={**agent.settings, **self.logged_settings},
             guidance=agent.guidance_texts.texts,
@@ -211,6 +231,13 @@ class AgentRun(PendingRun):
         if self.carried_board is not None:
             return TodoSync(self.carried_board, self.context.log).begin()
         return before.conversation_todos if before is not None and self.own_board is None else ()
+
+
+async def _closed_after(life: Life, foreign: AcpModel) -> Run:
+    try:
+        return await life()
+    finally:
+        await foreign.close()
 
 
 def first_request(agent: AgentSettings, prompt: str | Message, continue_from: Run | None, board: Board | None) -> Request:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agentnb.acp.foreign_agent import check_reach
 from agentnb.advice import AnyAdvice, Plain
 from agentnb.agent.agent import Agent
 from agentnb.agent.derived_settings import NO_LIMIT
@@ -36,6 +37,8 @@ class AgentOptions:
     settings: Mapping[str, Any] = field(default_factory=dict)
     extensions: Sequence[Extension] = ()
     context: ContextChoice = field(default_factory=ContextChoice)
+    acp: str = ""
+    mode: str = ""
 
 
 def make_agent(
@@ -45,6 +48,8 @@ def make_agent(
 
     ``before``: the run to continue, whose model is used unless another was chosen. Raises `SettingsError` for invalid options.
     """
+    if chosen.acp:
+        return _foreign_agent(chosen, session, variables), ""
     defaults, context = session.defaults, chosen.context.context
     name, note = (chosen.model, ()) if chosen.model else _model(session, context, before)
     settings = session.agent_settings() | _without_limits(chosen.settings)
@@ -64,6 +69,24 @@ def make_agent(
         # The cell has chosen already: by its option, or the context to which the run that it continues has shifted.
         agent = replace(agent, extensions=(*agent.extensions, replace(extension, continuing=None)))
     return agent, in_notebook(note)
+
+
+def _foreign_agent(chosen: AgentOptions, session: Session, variables: Mapping[str, Any]) -> Agent:
+    """Return an agent of others. What shapes requests counts only if it was chosen: the session's defaults cannot reach it."""
+    refused = {"workflow_mode": chosen.workflow_mode, "extensions": chosen.extensions, "context": chosen.context.context}
+    settings = {name: value for name, value in session.agent_settings().items() if name in (*LIMITS, "on_limit", "unpriced")}
+    named: dict[str, Any] = {"policy": chosen.policy or None, "guidance": chosen.guidance or "matrix"}
+    check_reach({"acp": chosen.acp, **{name: value or None for name, value in refused.items()}}, dict.fromkeys(refused))
+    return Agent(
+        chosen.model,
+        **named,
+        acp=chosen.acp,
+        mode=chosen.mode,
+        tools=find_tools(chosen.tools, variables, session.tool_groups()),
+        gates=find_gates(chosen.gates, variables),
+        output=chosen.output or None,
+        **settings | _without_limits(chosen.settings),
+    )
 
 
 def _policy(chosen: AgentOptions, usual: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult
 from IPython.core.interactiveshell import InteractiveShell
 
+from agentnb.acp.known_agents import known_agents
 from agentnb.context.history import NAMED as HISTORIES
 from agentnb.context.history import History
 from agentnb.core.run.approvals import MODES
@@ -91,6 +92,7 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
     if option == "--gate" and before[-1] == option:
         return gate_names(variables)
     values: dict[str, Callable[[], list[str]]] = {
+        "--acp": lambda: [*known_agents()],
         "--model": lambda: model_names() + names_of(variables, is_model),
         "--guidance": lambda: [*BUILT_IN, *session.sets, *names_of(variables, is_kind(GuidanceSet))],
         "--policy": lambda: list(POLICIES),
@@ -122,6 +124,7 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any], 
         "tools": lambda: _tools(session, variables, fragment),
         "guidance": lambda: [*BUILT_IN, *session.sets],
         "contexts": lambda: [one.name for one in session.contexts.known],
+        "acp": lambda: ["add"],
         "todos": lambda: ["add", *CHANGES],
         "key": lambda: [*OPTIONS] if len(before) > 1 else names_to_offer(),
         "history": lambda: list(KINDS),

@@ -120,6 +120,18 @@ class AgentMagics(Magics):
         help="a text-only reply does not end the run: the model says when it is complete (with the policy matrix)",
     )
     @argument(
+        "--acp",
+        metavar="NAME[:MODEL]",
+        default="",
+        help="an agent of others in place of a model, such as opencode, over the Agent Client Protocol: %%agent acp lists them",
+    )
+    @argument(
+        "--mode",
+        metavar="MODE",
+        default="",
+        help="that agent's mode, in its own words (default: the one in which it asks)",
+    )
+    @argument(
         "--output",
         metavar="NAME",
         help="the type of the answer, which run.output then holds: a variable with a dataclass, another type, or a JSON Schema",
@@ -333,6 +345,8 @@ class AgentMagics(Magics):
             given(options),
             chosen_extensions(options),
             choice,
+            unquoted(options.acp),
+            unquoted(options.mode),
         )
         return make_agent(chosen, self.session, self.shell.user_ns, before)
 

@@ -111,7 +111,7 @@ Agent(ScriptedModel(["Hello."]), guidance=GuidanceSet("mine", {}))
 Agent("m", max_rounds="3")  # type: ignore[arg-type]
 Agent("m", gates=[wrong_gate])  # type: ignore[list-item]
 Agent("m", max_round=3)  # type: ignore[call-arg]
-Agent()  # type: ignore[call-arg]
+Agent()
 
 
 async def run_agents(workflow: Workflow, orchestration: Orchestration) -> None:

@@ -121,6 +121,9 @@ def name_of(model: str | Model) -> str:
     return str(model) if isinstance(model, str) else model.name
 
 
+NOT_CONFINED = "agents of others (acp) are not run in experiments: nobody is there to ask, and nothing would confine them"
+
+
 def variants_by_name(given: Any, problems: list[str]) -> Mapping[str, Any]:
     """Return variants by name; a list of them by the names that they have. Problems are appended."""
     if isinstance(given, Mapping):
@@ -151,12 +154,16 @@ def _variant(name: str, what: Any, base: Any, model: str | Model | None) -> Vari
         agent = replace(base, **{**kept, **changes})
     else:
         settings = {**dict(base or {}), **changes}
+        if settings.get("acp"):
+            raise SettingsError(NOT_CONFINED)
         if settings.get("model") is None:
             if model is None:
                 raise SettingsError('there is no model. Give one: models=["provider:name"], or agent={"model": ...}')
             settings["model"] = model
         _check_names(settings)
         agent = Agent(**settings)
+    if agent.acp:
+        raise SettingsError(NOT_CONFINED)
     sources = [(tool.spec.name, source_of(tool)) for tool in agent.toolbox]
     content = content_hash(content_of_agent(agent), template)
     return Variant(name, agent, template, changes, content, content_hash(sources))

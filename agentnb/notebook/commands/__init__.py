@@ -15,6 +15,7 @@ from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, nearest
 from agentnb.experiments.running.control import Control
+from agentnb.notebook.commands.acp import acp_command
 from agentnb.notebook.commands.answer import answer_command, approve_command
 from agentnb.notebook.commands.contexts import context_lines, context_text
 from agentnb.notebook.commands.delete import delete_command
@@ -127,6 +128,11 @@ def contexts(session: Session, shell: InteractiveShell, rest: str) -> None:
     print(context_text(session.contexts.find(rest)) if rest else "\n".join(context_lines(session)))
 
 
+def acp(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[add NAME COMMAND]: list the agents of others that a cell can run, or add one"""
+    print(acp_command(rest))
+
+
 def models(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[PROVIDER]: list the kinds of models and the keys; with a provider, the models it lists"""
     print("\n".join(provider_models(rest) if rest else model_lines()))
@@ -212,6 +218,7 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "permissions": permissions,
     "guidance": guidance,
     "contexts": contexts,
+    "acp": acp,
     "models": models,
     "tools": tools,
     "key": key,

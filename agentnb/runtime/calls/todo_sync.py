@@ -66,6 +66,10 @@ class TodoSync:
                 self._note(self._unseen(change.after), "model", call_id)
         self.look()
 
+    def told(self, todos: Todos) -> None:
+        """Log the list of an agent that keeps its own, as it tells it."""
+        self._note(redact(todos), "model")
+
     def _unseen(self, found: Any) -> Todos | None:
         """Return the list as logged; None if it is the same object as last time, as in nearly every round."""
         if found is self._seen and type(found) is tuple:  # a mutable list may have changed in place

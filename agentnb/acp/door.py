@@ -1,0 +1,90 @@
+"""The door of a run for an agent: an MCP server on a private socket that offers the functions of the notebook."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from agentnb.acp import bridge
+from agentnb.acp.process import MAX_LINE_BYTES
+from agentnb.core.request import ToolSpec
+from agentnb.tools.tool import ToolOutcome
+
+NAME = "notebook"
+CallTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[ToolOutcome]]
+
+
+class Door:
+    """A server for one run, in a folder that only the person may enter. Each connection is one of the agent's clients."""
+
+    def __init__(self, tools: Iterable[ToolSpec], call: CallTool) -> None:
+        self._tools = tuple(tools)
+        self._call = call
+        self._folder: Path | None = None
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> dict[str, Any]:
+        """Open it, and return the entry of a session for it: a command, since agents start their servers."""
+        self._folder = Path(tempfile.mkdtemp(prefix="agentnb-"))
+        socket = self._folder / "door"
+        self._server = await asyncio.start_unix_server(self._accept, socket, limit=MAX_LINE_BYTES)
+        return {"name": NAME, "command": sys.executable, "args": ["-I", "-S", bridge.__file__, str(socket)], "env": []}
+
+    async def close(self) -> None:
+        """Close it, and all connections."""
+        if self._server is None or self._folder is None:
+            return
+        self._server.close()
+        for connection in self._connections:
+            connection.cancel()
+        if self._connections:
+            await asyncio.wait(self._connections)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(self._serve(reader, writer))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _serve(self, reader: Any, writer: asyncio.StreamWriter) -> None:
+        from mcp.server.lowlevel import Server
+        from mcp.server.stdio import stdio_server
+
+        server: Any = Server(NAME, on_list_tools=self._list, on_call_tool=self._run)
+        output: Any = _Lines(writer)
+        try:
+            async with stdio_server(reader, output) as (read, write):
+                await server.run(read, write, server.create_initialization_options())
+        finally:
+            writer.close()
+
+    async def _list(self, context: Any, params: Any) -> Any:
+        from mcp.types import ListToolsResult, Tool
+
+        tools = [Tool(name=tool.name, description=tool.description, input_schema=tool.input_schema) for tool in self._tools]
+        return ListToolsResult(tools=tools)
+
+    async def _run(self, context: Any, params: Any) -> Any:
+        from mcp.types import CallToolResult, TextContent
+
+        outcome = await self._call(params.name, params.arguments or {})
+        return CallToolResult(content=[TextContent(type="text", text=outcome.text)], is_error=not outcome.ok)
+
+
+class _Lines:
+    """A stream of text over a writer of bytes, as the SDK's server writes to it."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+
+    async def write(self, text: str) -> None:
+        self._writer.write(text.encode())
+
+    async def flush(self) -> None:
+        await self._writer.drain()

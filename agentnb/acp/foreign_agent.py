@@ -1,0 +1,79 @@
+"""An agent of others as the settings of an `Agent` name it: which one, with which model, in which of its modes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from agentnb.acp.known_agents import KnownAgent, agent_of
+from agentnb.core.request import Request
+from agentnb.errors import SettingsError
+from agentnb.guidance.sets import GuidanceSet
+from agentnb.models.model import StreamItem
+from agentnb.policies.bundle import PolicyBundle
+from agentnb.policies.ending import natural_stop, person_spoke, refused
+from agentnb.policies.verdict import Policy
+
+PROVIDER = "acp"
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignAgent:
+    """An agent of others, before a run. It stands where a model does."""
+
+    agent: str
+    model: str = ""
+    mode: str = ""
+
+    def __post_init__(self) -> None:
+        agent_of(self.agent)
+
+    @classmethod
+    def of(cls, word: str, mode: str = "") -> ForeignAgent:
+        """Return the agent of ``NAME`` or ``NAME:MODEL``. Raises `SettingsError`."""
+        agent, _, model = word.partition(":")
+        return cls(agent, model, mode)
+
+    @property
+    def name(self) -> str:
+        """``acp:AGENT``, with its model if one was named."""
+        return ":".join(filter(None, (PROVIDER, self.agent, self.model)))
+
+    @property
+    def known(self) -> KnownAgent:
+        """Its row of the table."""
+        return agent_of(self.agent)
+
+    def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        """Refuse a request: an agent is asked within a run of its own."""
+        raise SettingsError(f"{self.name} answers no single request", "Run it: Agent(acp=...)")
+
+
+@dataclass(frozen=True, slots=True)
+class AsItEnds:
+    """The policy of such an agent: the run ends with its turn."""
+
+    name: ClassVar[str] = PROVIDER
+
+    def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
+        """Return the functions that the loop calls."""
+        return PolicyBundle((person_spoke, refused, natural_stop, *limits))
+
+
+SHAPES_REQUESTS: Mapping[str, Any] = {
+    "model": "", "system": None, "guidance": "matrix", "policy": None, "history": "auto", "instructions": True,
+    "output": None, "extensions": (), "todos": True, "max_tokens": None,
+}  # fmt: skip
+"""Settings that cannot reach such an agent, with their usual values."""
+
+
+def check_reach(given: Mapping[str, Any], settings: Mapping[str, Any] = SHAPES_REQUESTS) -> None:
+    """Raise `SettingsError` for a setting of an `Agent` that cannot reach an agent of others.
+
+    ``settings``: the usual values.
+    """
+    for name, usual in settings.items():
+        if given[name] != usual:
+            what = f"{name} does not reach {PROVIDER}:{given['acp']}, which shapes its requests itself"
+            raise SettingsError(what, f"Leave {name} out, or run an agent of agentnb: leave acp out")

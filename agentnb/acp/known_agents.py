@@ -1,0 +1,51 @@
+"""The agents that are known, as data: how each is started, in which mode it asks, and what it reports."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from agentnb.errors import SettingsError, near
+
+UsageForm: TypeAlias = Literal["none", "turn", "last_request", "session"]
+"""What the numbers of a turn's end are about."""
+
+
+class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An agent that speaks the protocol."""
+
+    command: tuple[str, ...]
+    install: str = ""
+    sign_in: str = ""
+    env: dict[str, str] = {}
+    """Variables that it is started with."""
+    keys: tuple[str, ...] = ()
+    """Names of the person's variables that reach it."""
+    tried: str = ""
+    """The version that was tried."""
+    asks_in: str = ""
+    """The mode in which it asks before it writes and executes; empty if it always does, or has none."""
+    asks: bool = True
+    """Whether there is such a mode."""
+    usage: UsageForm = "none"
+    lacks: tuple[str, ...] = ()
+    """What it does not report, in words."""
+
+
+@cache
+def known_agents() -> dict[str, KnownAgent]:
+    """Return the table of this package, by name."""
+    data = tomllib.loads(Path(__file__).with_name("known_agents.toml").read_text(encoding="utf-8"))
+    return {name: msgspec.convert(row, KnownAgent) for name, row in data.items()}
+
+
+def agent_of(name: str) -> KnownAgent:
+    """Return the agent of this name. Raises `SettingsError`, with the most similar names."""
+    found = known_agents().get(name)
+    if found is None:
+        raise SettingsError(f"No agent is known as {name!r}", near(name, known_agents()))
+    return found

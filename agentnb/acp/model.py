@@ -1,0 +1,276 @@
+"""An agent of others in the place of a model: each of its rounds is a reply, its tool calls go through the run's one door."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agentnb.acp.calls import KINDS, UNKNOWN_KIND, ForeignCall, Kind, subject_of_kind
+from agentnb.acp.foreign_agent import ForeignAgent
+from agentnb.acp.reach import check_holds
+from agentnb.acp.session import Session
+from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
+from agentnb.core.messages import Image, Message, Text, Thinking, visible
+from agentnb.core.redaction import redact
+from agentnb.core.request import Request, ToolSpec
+from agentnb.core.todos import Todo, Todos, TodoStatus, normal_status
+from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+from agentnb.models.model import Notice, Reply, StreamItem
+from agentnb.policies.permissions.permissions import Permissions
+from agentnb.runtime.calls.virtual_tools import VirtualTool
+from agentnb.settings import values_of
+from agentnb.tools import tool_errors
+from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
+from agentnb.tools.toolbox import Toolbox
+
+STATUSES: Mapping[str, TodoStatus] = {"in-progress": "in-progress", "completed": "completed"}
+SESSION = "acp_session"
+"""The key under which a reply's metadata has the id of the session."""
+CALLS = "tool_use"
+"""The stop reason of a reply that ends because calls began: it is ours, no agent says it."""
+
+
+class AcpModel:
+    """One run's conversation with an agent. It is made for a run, and `close` ends its process."""
+
+    def __init__(
+        self,
+        foreign: ForeignAgent,
+        work_dir: Path,
+        tell_todos: Callable[[Todos], None],
+        functions: Toolbox | None = None,
+        before: Run | None = None,
+    ) -> None:
+        """``tell_todos`` takes the list of todos when the agent has told a plan; ``functions`` are the person's; ``before`` is
+        the run whose conversation goes on.
+        """
+        self._before = before
+        self._foreign, self._agent, self.name = foreign, foreign.known, foreign.name
+        self._work_dir, self._model, self._mode = work_dir, foreign.model, foreign.mode or foreign.known.asks_in
+        self._session: Session | None = None
+        self._heard = 0
+        """Parts of what the person has said that the agent was told."""
+        self._cost_before = 0.0
+        self.tools = ForeignToolbox(self, () if functions is None else functions)
+        self._tell_todos = tell_todos
+        self._plan: list[Any] | None = None
+
+    def check(self, permissions: Permissions) -> str:
+        """Return a warning about what the person is not asked, as `check_holds` does. Raises `SettingsError`."""
+        return check_holds(self._foreign, permissions)
+
+    async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        """Yield the deltas of a round, then its reply: with the calls that have begun, or the last words of the turn."""
+        if self._session is None and (notice := await self._begin(request)) is not None:
+            yield notice
+        session = self._session
+        assert session is not None, "it has begun"
+        _reject_what_was_not_allowed(session)
+        if not session.is_in_turn:
+            session.prompt(self._untold(request))
+        said = _Said()
+        usage = UNKNOWN
+        while True:
+            item = await session.next()
+            if session.plan is not self._plan:
+                self._plan = session.plan
+                self._tell_todos(todos_of(self._plan or ()))
+            if isinstance(item, TextDelta | ThinkingDelta):
+                said.add(item)
+                yield item
+                continue
+            if isinstance(item, list):
+                made = [call.take() for call in item]
+                yield Reply(Message("assistant", (*said.parts, *made)), usage, CALLS, {SESSION: session.id})
+                return
+            ended = self._usage(item, session)
+            usage = ended if usage is UNKNOWN else usage + ended
+            untold = self._untold(request)
+            if not untold:
+                yield Reply(Message("assistant", said.parts), usage, str(item["stopReason"]), {SESSION: session.id})
+                return
+            session.prompt(untold)  # what the person said meanwhile
+
+    async def _begin(self, request: Request) -> Notice | None:
+        """Start the agent, with the conversation of the run before if it can load that; return a notice if it cannot."""
+        session = self._session = Session(self._agent, self.name, self.tools.specs)
+        earlier = "" if self._before is None else _session_of(self._before)
+        await session.start(self._work_dir, values_of(self._agent.keys), self._mode, self._model, earlier)
+        if self._before is None:
+            return None
+        self._heard = len(_said_by_person(request)) - _parts_of_prompt(request)
+        if session.id == earlier:
+            return None
+        return Notice(f"{self.name} cannot load the conversation of run {self._before.id}: it begins a new one")
+
+    def _untold(self, request: Request) -> list[dict[str, Any]]:
+        """Return what the person has said since the last turn, as blocks of a prompt."""
+        parts = _said_by_person(request)
+        new, self._heard = parts[self._heard :], len(parts)
+        return [_block(part) for part in new]
+
+    def _usage(self, end: Mapping[str, Any], session: Session) -> Usage:
+        told, cost = end.get("usage"), session.cost
+        spent = None if cost is None else max(0.0, cost - self._cost_before)
+        self._cost_before = cost or self._cost_before
+        if not isinstance(told, dict) or self._agent.usage != "turn":
+            return Usage(cost=spent)
+        return Usage(_count(told, "inputTokens"), _count(told, "outputTokens"), _count(told, "cachedReadTokens"), cost=spent)
+
+    def call_of(self, call_id: str) -> ForeignCall | None:
+        """Return the call of this id."""
+        return None if self._session is None else self._session.calls.get(call_id)
+
+    async def close(self) -> None:
+        """End the agent's process and all that it began."""
+        if self._session is not None:
+            await self._session.close()
+
+
+def _said_by_person(request: Request) -> list[Text | Image]:
+    """Return all that the person has said in a conversation; what they said beside calls is with the results of these."""
+    messages = [message for message in request.messages if message.role in ("user", "tool")]
+    return [part for message in messages for part in message.parts if isinstance(part, Text | Image)]
+
+
+class _Said:
+    """The words and thoughts of a reply as they came."""
+
+    def __init__(self) -> None:
+        self._pieces: list[tuple[type[ReplyDelta], list[str]]] = []
+
+    def add(self, delta: ReplyDelta) -> None:
+        """Add a delta."""
+        if not self._pieces or self._pieces[-1][0] is not type(delta):
+            self._pieces.append((type(delta), []))
+        self._pieces[-1][1].append(delta.text)
+
+    @property
+    def parts(self) -> tuple[Text | Thinking, ...]:
+        """The parts of a message, one for consecutive deltas of a kind."""
+        return tuple([(Text if kind is TextDelta else Thinking)("".join(texts)) for kind, texts in self._pieces])
+
+
+def _reject_what_was_not_allowed(session: Session) -> None:
+    """Answer the calls that were judged, and may not run."""
+    for call in session.calls.values():
+        if call.made is not None and not call.answer.done():
+            call.answer.set_result(False)
+            if call.function:
+                call.end.set()
+
+
+def _parts_of_prompt(request: Request) -> int:
+    last = next(message for message in reversed(request.messages) if message.role == "user")
+    return len([part for part in last.parts if isinstance(part, Text | Image)])
+
+
+def _session_of(run: Run) -> str:
+    """Return the session of a run's conversation; empty if its log has none."""
+    found = next((current.metadata[SESSION] for current in reversed(run.rounds) if SESSION in current.metadata), "")
+    return str(found)
+
+
+def todos_of(entries: Iterable[Any]) -> Todos:
+    """Return the todos of a plan as an agent tells it; what is no entry is left out."""
+    sound = [entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("content"), str)]
+    return tuple([Todo(place, visible(entry["content"]), _status(entry)) for place, entry in enumerate(sound, 1)])
+
+
+def _status(entry: Mapping[str, Any]) -> TodoStatus:
+    status = normal_status(str(entry.get("status", "")))
+    return STATUSES.get(status, "not-started")
+
+
+def _count(told: Mapping[str, Any], name: str) -> int | None:
+    value = told.get(name)
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def _block(part: Text | Image) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    return {"type": "image", "mimeType": part.media_type, "data": b64encode(part.data).decode()}
+
+
+class ForeignTool:
+    """A tool of the agent: to run a call is to let the agent run it, and to wait for the end that it tells."""
+
+    parallel_safe = True
+    blocking = False
+    timeout = None
+
+    def __init__(self, model: AcpModel, form: Kind) -> None:
+        self._model = model
+        properties = {form.subject: {"type": "string"}} if form.subject else {}
+        self.spec = ToolSpec(form.name, "", {"type": "object", "properties": properties})
+        self.effects, self.subject, self.flag = form.effects, subject_of_kind(form), form.flag
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        """Allow the call, and wait for its end."""
+        call = self._model.call_of(context.call_id)
+        if call is None or call.made is None:
+            return failure("no_result", "The agent makes this call no longer.")
+        is_as_made = arguments == redact(call.made).arguments
+        if not call.answer.done():
+            call.answer.set_result(is_as_made)
+            call.context.set_result(context)
+        await call.end.wait()
+        if not is_as_made:
+            return failure("edited", "The agent takes no other arguments than its own: the call was rejected.")
+        return call.outcome
+
+
+class FunctionAtDoor(VirtualTool):
+    """A function of the notebook that the agent calls: what it returns goes to the agent as well."""
+
+    def __init__(self, model: AcpModel, behind: Tool) -> None:
+        super().__init__(behind.spec.name, _never, behind)
+        self._model, self._function = model, behind
+        self.parallel_safe, self.blocking = behind.parallel_safe, behind.blocking
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        """Run the function."""
+        call = self._model.call_of(context.call_id)
+        outcome = tool_errors.cancelled()
+        try:
+            outcome = await self._function.run(arguments, context)
+        except Exception as error:
+            outcome = tool_errors.raised(self.spec.name, error)
+            raise
+        finally:
+            if call is not None:
+                call.given = outcome
+                if not call.answer.done():
+                    call.answer.set_result(True)
+                call.end.set()
+        return outcome
+
+
+def _never(arguments: Any, context: ToolContext) -> None:
+    """Stand where a handler does."""
+
+
+class ForeignToolbox(Toolbox):
+    """The person's functions, and the tools of an agent, which nobody lists: each is known from the first call of its kind."""
+
+    def __init__(self, model: AcpModel, functions: Iterable[Tool] = ()) -> None:
+        super().__init__([FunctionAtDoor(model, tool) for tool in functions])
+        self._model = model
+        self._kinds: dict[str, ForeignTool] = {}
+        for name in (form.name for form in (*KINDS.values(), UNKNOWN_KIND)):
+            if name in self._tools:
+                raise SettingsError(f"{name} is also what calls of {model.name} are called", "Give yours another name")
+
+    def get(self, name: str) -> Tool | None:
+        """Return the tool of this name."""
+        found = super().get(name) or self._kinds.get(name)
+        if found is None:
+            form = next((form for form in (*KINDS.values(), UNKNOWN_KIND) if form.name == name), None)
+            if form is not None:
+                found = self._kinds[name] = ForeignTool(self._model, form)
+        return found

@@ -1,0 +1,287 @@
+"""A session with an agent: its process, what it is asked, and what comes of each turn, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from acp.connection import Connection, StreamDirection, StreamEvent
+from acp.exceptions import RequestError
+
+from agentnb.acp.calls import ForeignCall
+from agentnb.acp.door import NAME, Door
+from agentnb.acp.known_agents import KnownAgent
+from agentnb.acp.process import AgentProcess
+from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
+from agentnb.core.request import ToolSpec
+from agentnb.errors import ModelError
+from agentnb.tools.builtin.files.writing import write_file
+from agentnb.tools.tool import ToolOutcome, ToolRefused, failure
+
+PROTOCOL = 1
+SECONDS_TO_START = 60
+SECONDS_TO_CANCEL = 0.5
+JOINS = ("_", "__", "/", ".", ": ")
+"""How agents join the names of a server and its tool in a title."""
+SECONDS_BESIDE = 0.1
+"""Time in which calls that were announced before it become part of the same reply as the first that is ready."""
+KINDS_OF_OPTIONS = {True: "allow_once", False: "reject_once"}
+"""The option that answers for a decision: never one of the agent's own memory."""
+
+
+class Session:
+    """One process of an agent, and its conversation. Lives on one event loop.
+
+    What comes of a turn is read by `next`: the deltas of its text, then `ForeignCall` objects that are ready, then its end.
+    """
+
+    def __init__(self, agent: KnownAgent, name: str, tools: Iterable[ToolSpec] = ()) -> None:
+        """``tools``: functions of the notebook that are offered to it."""
+        self.name = name
+        functions = tuple(tools)
+        self._door = Door(functions, self._call_function) if functions else None
+        self._titles = frozenset([join.join((NAME, tool.name)) for tool in functions for join in JOINS])
+        self._agent = agent
+        self._process: AgentProcess | None = None
+        self._connection: Connection | None = None
+        self.id = ""
+        """Its id, by which it can be loaded in another process."""
+        self._is_loading = False
+        self._turn: asyncio.Task[Any] | None = None
+        self.is_in_turn = False
+        """Whether a turn runs, or its end was not read yet."""
+        self._deltas: deque[ReplyDelta] = deque()
+        self._news = asyncio.Event()
+        self.calls: dict[str, ForeignCall] = {}
+        self.plan: list[Any] | None = None
+        """The plan as last told; None before the first."""
+        self.cost: float | None = None
+        """US dollars of the session so far, if the agent says it."""
+        self.unknown: Counter[str] = Counter()
+        """Kinds of updates that agentnb does not know."""
+        self.own_calls = 0
+        """Calls that agentnb has made for the agent: files written, functions called."""
+        self.about: dict[str, Any] = {}
+        """What the agent said of itself at the start: name, version, capabilities, modes."""
+
+    # Its start and its end
+
+    async def start(self, work_dir: Path, env: Mapping[str, str], mode: str = "", model: str = "", earlier: str = "") -> None:
+        """Start the process and open a session in a folder, or load the ``earlier`` one if it can. Raises `ModelError`."""
+        command = self._agent.command
+        if shutil.which(command[0]) is None:
+            raise ModelError(f"{self.name} is not installed: there is no {command[0]}", self._how_to_install)
+        try:
+            self._process = await AgentProcess.start(command, work_dir, {**self._agent.env, **env})
+        except OSError as error:
+            raise ModelError(f"{self.name} could not be started: {error.strerror or error}") from error
+        self._connection = Connection(self._answer, self._process.writer, self._process.reader, observers=[self._observe])
+        try:
+            async with asyncio.timeout(SECONDS_TO_START):
+                begun = await self._request(
+                    "initialize",
+                    protocolVersion=PROTOCOL,
+                    clientCapabilities={"fs": {"readTextFile": False, "writeTextFile": True}, "terminal": False},
+                    clientInfo={"name": "agentnb", "title": "agentnb", "version": str(import_module("agentnb").__version__)},
+                )
+                servers = [] if self._door is None else [await self._door.open()]
+                about = {"cwd": str(work_dir), "mcpServers": servers}
+                if earlier and (begun.get("agentCapabilities") or {}).get("loadSession"):
+                    self.id, self._is_loading = earlier, True
+                    opened = await self._request("session/load", sessionId=earlier, **about)
+                    self._is_loading = False
+                else:
+                    opened = await self._request("session/new", **about)
+                    self.id = opened["sessionId"]
+                modes = opened.get("modes") or {}
+                if mode and mode != modes.get("currentModeId"):
+                    await self._request("session/set_mode", sessionId=self.id, modeId=mode)
+                if model:
+                    await self._request("session/set_config_option", sessionId=self.id, configId="model", value=model)
+        except TimeoutError as error:
+            raise ModelError(f"{self.name} did not answer for {SECONDS_TO_START} s", self._last_words()) from error
+        self.about = {"agent": begun.get("agentInfo"), "capabilities": begun.get("agentCapabilities"), "modes": modes}
+
+    async def close(self) -> None:
+        """Cancel the turn that runs, and end the process with all that it began."""
+        if self.is_in_turn and self._connection is not None:
+            with suppress(ConnectionError, OSError):
+                await self._connection.send_notification("session/cancel", {"sessionId": self.id})
+            assert self._turn is not None, "there was a prompt"
+            await asyncio.wait((self._turn,), timeout=SECONDS_TO_CANCEL)
+        try:
+            if self._connection is not None:
+                await self._connection.close()
+        finally:
+            if self._process is not None:
+                await self._process.end()
+            if self._door is not None:
+                await self._door.close()
+        if self._turn is not None:
+            self._turn.cancel()
+            await asyncio.wait((self._turn,))
+
+    # Its turns
+
+    def prompt(self, blocks: list[dict[str, Any]]) -> None:
+        """Begin a turn."""
+        self.is_in_turn = True
+        self._turn = asyncio.ensure_future(self._request("session/prompt", sessionId=self.id, prompt=blocks))
+        self._turn.add_done_callback(lambda _: self._news.set())
+
+    async def next(self) -> ReplyDelta | list[ForeignCall] | Mapping[str, Any]:
+        """Return the next delta, else the calls that are ready, else the end of the turn. Raises `ModelError`."""
+        while True:
+            self._news.clear()
+            if self._deltas:
+                return self._deltas.popleft()
+            if any(call.is_ready for call in self._untaken):
+                await self._wait_for_others()
+                return [call for call in self._untaken if call.is_ready]
+            assert self._turn is not None, "there was a prompt"
+            if self._turn.done():
+                for call in self.calls.values():
+                    call.end.set()  # nothing more is told of it
+                self.is_in_turn = False
+                end: Mapping[str, Any] = await self._turn
+                return end
+            await self._news.wait()
+
+    @property
+    def _untaken(self) -> list[ForeignCall]:
+        return [call for call in self.calls.values() if call.made is None and not call.is_at_door]
+
+    async def _wait_for_others(self) -> None:
+        """Wait a moment for calls that were announced together: an agent may ask about them one after the other, too."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SECONDS_BESIDE):
+                while not all(call.is_ready for call in self._untaken):
+                    self._news.clear()
+                    await self._news.wait()
+
+    async def _request(self, method: str, **params: Any) -> Any:
+        assert self._connection is not None, "it has started"
+        try:
+            return await self._connection.send_request(method, params) or {}
+        except RequestError as error:
+            raise ModelError(f"{self.name}: {error}", self._last_words() or self._agent.sign_in) from error
+        except ConnectionError as error:
+            raise ModelError(f"{self.name} has ended: {error}", self._last_words()) from error
+
+    # What the agent sends
+
+    def _observe(self, event: StreamEvent) -> None:
+        """Take a message in the order of its arrival, before anything answers it."""
+        message = event.message
+        if event.direction is not StreamDirection.INCOMING:
+            return
+        params = message.get("params")
+        if not isinstance(params, dict):
+            return
+        if message.get("method") == "session/update" and isinstance(params.get("update"), dict):
+            if not self._is_loading:  # what a loaded session tells again is no news
+                self._take(params["update"])
+        elif message.get("method") == "session/request_permission" and isinstance(params.get("toolCall"), dict):
+            call = self._call(params["toolCall"])
+            call.options = [option for option in params.get("options") or () if isinstance(option, dict)]
+        self._news.set()
+
+    def _take(self, update: Mapping[str, Any]) -> None:
+        match update.get("sessionUpdate"):
+            case "agent_message_chunk" | "agent_thought_chunk" as kind:
+                content = update.get("content")
+                text = content.get("text") if isinstance(content, dict) else None
+                if isinstance(text, str) and text:
+                    self._deltas.append(TextDelta(text) if kind == "agent_message_chunk" else ThinkingDelta(text))
+            case "tool_call" | "tool_call_update":
+                self._call(update)
+            case "plan":
+                self.plan = update.get("entries") or []
+            case "usage_update":
+                cost = update.get("cost")
+                if isinstance(cost, dict) and cost.get("currency") == "USD" and isinstance(cost.get("amount"), int | float):
+                    self.cost = float(cost["amount"])
+            case "user_message_chunk" | "available_commands_update" | "current_mode_update" | "config_option_update":
+                pass
+            case other:
+                self.unknown[str(other)] += 1
+
+    def _call(self, update: Mapping[str, Any]) -> ForeignCall:
+        call_id = str(update.get("toolCallId"))
+        call = self.calls.get(call_id) or self.calls.setdefault(call_id, ForeignCall(call_id))
+        call.merge(update)
+        if call.title.removeprefix("mcp__") in self._titles and call.made is None:
+            call.is_at_door = True
+            if not call.answer.done():
+                call.answer.set_result(True)
+        return call
+
+    async def _answer(self, method: str, params: Any, is_notification: bool) -> Any:
+        """Answer a request of the agent; the observer has taken what it says."""
+        if is_notification:
+            return None
+        if method == "fs/write_text_file":
+            await self._write(str(params["path"]), str(params["content"]))
+            return {}
+        if method == "session/request_permission":
+            call = self.calls[str(params["toolCall"]["toolCallId"])]
+            kind = KINDS_OF_OPTIONS[await asyncio.shield(call.answer)]
+            chosen = next((option for option in call.options or () if option.get("kind") == kind), None)
+            outcome = {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen["optionId"]}
+            return {"outcome": outcome}
+        raise RequestError.method_not_found(method)
+
+    async def _call_function(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome:
+        """Make a call of a function of the notebook for the agent: the run judges it as any other."""
+        self.own_calls += 1
+        call_id = f"function-{self.own_calls}"
+        call = self.calls[call_id] = ForeignCall(call_id, name)
+        call.merge({"title": name, "rawInput": dict(arguments), "status": "in_progress"})
+        self._news.set()
+        await call.end.wait()
+        return call.given or failure("denied", "The person did not allow it.")
+
+    async def _write(self, path: str, text: str) -> None:
+        """Write a file for the agent, within the call that names it, else within one of its own: so rules and undo reach it."""
+        call = next((call for call in self.calls.values() if call.writes(path)), None)
+        is_own = call is None
+        if call is None:
+            self.own_calls += 1
+            fields = {
+                "title": f"Write {path}",
+                "kind": "edit",
+                "rawInput": {"path": path, "content": text},
+                "status": "in_progress",
+            }
+            call = self._call({"toolCallId": f"write-{self.own_calls}", **fields})
+            self._news.set()
+        if not await asyncio.shield(call.answer):
+            raise RequestError.invalid_params({"details": "The person did not allow it."})
+        try:
+            written = await write_file(await asyncio.shield(call.context), path, text)
+        except ToolRefused as refused:
+            if is_own:
+                call.merge({"status": "failed", "content": [_text(refused.outcome.text)]})
+            raise RequestError.invalid_params({"details": refused.outcome.text}) from refused
+        if is_own:
+            call.merge({"status": "completed", "content": [_text(written)]})
+
+    def _last_words(self) -> str:
+        """Return what it wrote last to standard error, as advice."""
+        words = "" if self._process is None else self._process.stderr_end()
+        return f"It said: {words.splitlines()[-1]}" if words else ""
+
+    @property
+    def _how_to_install(self) -> str:
+        return f"Install it: {self._agent.install}" if self._agent.install else ""
+
+
+def _text(text: str) -> dict[str, Any]:
+    """Return the content of a call that is this text."""
+    return {"type": "content", "content": {"type": "text", "text": text}}

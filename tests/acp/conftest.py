@@ -1,0 +1,32 @@
+"""The agents of the tests: the one at the wire, under a name of its own in the table of known agents."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agentnb import Agent
+from agentnb.acp.known_agents import KnownAgent, known_agents
+
+PROGRAM = Path(__file__).with_name("fake_agent.py")
+FAKE = KnownAgent(command=(sys.executable, str(PROGRAM)), asks_in="default", usage="turn", install="nothing to install")
+
+
+@pytest.fixture(autouse=True)
+def table() -> Iterator[dict[str, KnownAgent]]:
+    """The known agents, with ``fake`` among them."""
+    known = known_agents()
+    before = dict(known)
+    known["fake"] = FAKE
+    yield known
+    known.clear()
+    known.update(before)
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Callable[..., Agent]:
+    """Return a maker of agents that the fake one stands for, in a folder of the test."""
+    return lambda **settings: Agent(acp="fake", work_dir=tmp_path, **settings)

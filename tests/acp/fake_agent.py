@@ -1,0 +1,247 @@
+"""An agent at the wire: speaks the protocol over its standard input and output, and does what a prompt names.
+
+    python fake_agent.py [MISBEHAVIOUR]
+
+It is strict: a message out of order ends it with an error on standard error, and exit code 3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+OPTIONS = [
+    {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
+    {"optionId": "ever", "name": "Yes, always", "kind": "allow_always"},
+    {"optionId": "no", "name": "No", "kind": "reject_once"},
+]
+
+
+class Agent:
+    """The state of the process."""
+
+    def __init__(self) -> None:
+        self.next_id = 0
+        self.session = ""
+        self.mode = "auto"
+        self.is_cancelled = False
+        self.calls = 0
+
+    def send(self, **message: Any) -> None:
+        """Send a message."""
+        print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+    def receive(self) -> dict[str, Any]:
+        """Return the next message; end the process at the end of the stream."""
+        line = sys.stdin.readline()
+        if not line:
+            sys.exit(0)
+        return json.loads(line)  # type: ignore[no-any-return]
+
+    def update(self, update: str, **fields: Any) -> None:
+        """Send an update of the session."""
+        self.send(method="session/update", params={"sessionId": self.session, "update": {"sessionUpdate": update, **fields}})
+
+    def say(self, text: str, kind: str = "agent_message_chunk") -> None:
+        """Send words, or thoughts."""
+        self.update(kind, content={"type": "text", "text": text})
+
+    def ask(self, call_id: str, **about: Any) -> str:
+        """Ask for permission, and return the option that was selected; ``cancelled`` for none."""
+        self.next_id += 1
+        params = {"sessionId": self.session, "toolCall": {"toolCallId": call_id, **about}, "options": OPTIONS}
+        self.send(id=self.next_id, method="session/request_permission", params=params)
+        while True:
+            message = self.receive()
+            if message.get("id") == self.next_id and "method" not in message:
+                outcome = message["result"]["outcome"]
+                return outcome.get("optionId", "cancelled")  # type: ignore[no-any-return]
+            if message.get("method") == "session/cancel":
+                self.is_cancelled = True
+
+    def request(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a request of the client's, and return the answer."""
+        self.next_id += 1
+        self.send(id=self.next_id, method=method, params={"sessionId": self.session, **params})
+        while (message := self.receive()).get("id") != self.next_id:
+            pass
+        return message
+
+    def call(self, kind: str, title: str, **arguments: Any) -> str:
+        """Announce a call."""
+        self.calls += 1
+        call_id = f"call-{self.calls}"
+        self.update("tool_call", toolCallId=call_id, title=title, kind=kind, status="pending", rawInput=arguments)
+        return call_id
+
+    def end(self, call_id: str, text: str, status: str = "completed") -> None:
+        """Tell the end of a call."""
+        content = [{"type": "content", "content": {"type": "text", "text": text}}]
+        self.update("tool_call_update", toolCallId=call_id, status=status, content=content)
+
+    # What a prompt may name
+
+    def hello(self) -> None:
+        """Think, and greet."""
+        self.say("Who is there?", "agent_thought_chunk")
+        self.say("Hello ")
+        self.say("there.")
+
+    def write(self) -> None:
+        """Write a file, if that is allowed."""
+        self.say("I will write.")
+        call_id = self.call("edit", "Write a.txt", path="a.txt", content="alpha\n")
+        if self.ask(call_id) != "yes":
+            self.end(call_id, "The person rejected it.", "failed")
+            self.say("Was rejected.")
+            return
+        self.update("tool_call_update", toolCallId=call_id, status="in_progress")
+        Path("a.txt").write_text("alpha\n")
+        self.end(call_id, "1 line written")
+        self.say("Written.")
+
+    def unasked(self) -> None:
+        """Run a command without asking."""
+        call_id = self.call("execute", "echo out", command="echo out")
+        self.update("tool_call_update", toolCallId=call_id, status="in_progress")
+        self.end(call_id, "out")
+        self.say("Ran.")
+
+    def through(self) -> None:
+        """Ask about a file, and have it written."""
+        call_id = self.call("edit", "Write a.txt", path=str(Path("a.txt").absolute()), content="alpha\n")
+        if self.ask(call_id) == "yes":
+            self.request("fs/write_text_file", path=str(Path("a.txt").absolute()), content="alpha\n")
+            self.end(call_id, "1 line written")
+            self.say("Written.")
+
+    def unannounced(self) -> None:
+        """Have files written that no call names, one of them elsewhere."""
+        for path in ("b.txt", "../outside.txt"):
+            answer = self.request("fs/write_text_file", path=str(Path(path).absolute()), content="beta\n")
+            self.say("refused " if "error" in answer else "written ")
+
+    def two(self) -> None:
+        """Make two calls at once, and ask about both."""
+        first, second = self.call("read", "Read b.txt", path="b.txt"), self.call("execute", "ls", command="ls")
+        for call_id in (first, second):
+            self.update("tool_call_update", toolCallId=call_id, status="in_progress")
+        self.end(second, "b.txt")
+        self.end(first, "beta")
+        self.say("Both.")
+
+    def plan(self) -> None:
+        """Tell a plan, twice."""
+        entries = [{"content": "Load", "status": "in_progress", "priority": "high"}, {"content": "Tell", "status": "pending"}]
+        self.update("plan", entries=entries)
+        self.say("Planned.")
+        self.update("plan", entries=[{**entries[0], "status": "completed"}, entries[1]])
+
+    def sleep(self) -> None:
+        """Start a process that leaves the group, and wait for a cancellation."""
+        subprocess.Popen(["sleep", "600"], start_new_session=True)
+        self.say("Sleeping")
+        while not self.is_cancelled:
+            self.is_cancelled = self.receive().get("method") == "session/cancel"
+
+    def deaf(self) -> None:
+        """Start a process, and heed nothing."""
+        subprocess.Popen(["sleep", "600"], start_new_session=True)
+        self.say("Deaf")
+        while True:
+            self.receive()
+
+    def die(self) -> None:
+        """End in the middle of a turn."""
+        self.say("Now ")
+        print("out of memory", file=sys.stderr, flush=True)
+        os._exit(9)
+
+    def odd(self) -> None:
+        """Send kinds that nobody knows, and lines that are no messages."""
+        self.update("colour_update", colour="red")
+        print("this is no JSON", flush=True)
+        self.say("Odd.")
+
+    def function(self) -> None:
+        """List the tools of the server that it was given, and call the first with three numbers."""
+        (server,) = self.servers
+        call_id = self.call("other", f"{server['name']}_total", numbers=[1, 2, 3])
+        if self.ask(call_id) == "yes":
+            found, result = asyncio.run(called(server))
+            self.end(call_id, result)
+            self.say(f"{found}: {result}")
+
+    # The protocol
+
+    def answer(self, message: dict[str, Any]) -> Any:
+        """Return the result of a request."""
+        method, params = message["method"], message.get("params") or {}
+        if method == "initialize":
+            assert params["protocolVersion"] == 1, params
+            return {
+                "protocolVersion": 1,
+                "agentCapabilities": {"loadSession": "forgetful" not in sys.argv},
+                "agentInfo": {"name": "fake", "version": "1"},
+            }
+        if method == "session/new":
+            assert Path(params["cwd"]).is_absolute(), params
+            self.servers = params["mcpServers"]
+            self.session = f"s-{os.getpid()}"
+            modes = [{"id": name, "name": name} for name in ("default", "auto")]
+            return {"sessionId": self.session, "modes": {"currentModeId": self.mode, "availableModes": modes}}
+        if method == "session/load":
+            self.session = params["sessionId"]
+            self.update("user_message_chunk", content={"type": "text", "text": "hello"})
+            self.say("Hello there.")
+            return {}
+        assert params["sessionId"] == self.session, params
+        if method == "session/set_mode":
+            self.mode = params["modeId"]
+            return {}
+        if method == "session/prompt":
+            self.is_cancelled = False
+            text = "".join(block.get("text", "") for block in params["prompt"])
+            for word in text.split():
+                play = getattr(self, word.strip("."), None)
+                if callable(play):
+                    play()
+            if text == "session":
+                self.say(self.session)
+            if text == "mode":
+                self.say(self.mode)
+            return {
+                "stopReason": "cancelled" if self.is_cancelled else "end_turn",
+                "usage": {"inputTokens": 12, "outputTokens": 3, "totalTokens": 15},
+            }
+        raise AssertionError(method)
+
+    def serve(self) -> None:
+        """Answer requests until the stream ends."""
+        while True:
+            message = self.receive()
+            if "id" not in message:
+                continue
+            self.send(id=message["id"], result=self.answer(message))
+
+
+async def called(server: dict[str, Any]) -> tuple[str, str]:
+    """Call the first tool of a server, and return its name and its result."""
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    parameters = StdioServerParameters(command=server["command"], args=server["args"])
+    async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
+        await session.initialize()
+        (tool,) = (await session.list_tools()).tools
+        result = await session.call_tool(tool.name, {"numbers": [1, 2, 3]})
+        return tool.name, result.content[0].text  # type: ignore[union-attr]
+
+
+if __name__ == "__main__":
+    Agent().serve()

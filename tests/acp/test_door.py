@@ -1,0 +1,62 @@
+"""Functions of the notebook that an agent calls: the run judges and logs each once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, tool
+from agentnb.core.log.events import QuestionAsked
+from agentnb.errors import SettingsError
+
+Make = Callable[..., Agent]
+
+
+def total(numbers: list[int]) -> int:
+    """Add numbers."""
+    return sum(numbers)
+
+
+@tool(name="total", effects=["write"])
+def written(numbers: list[int]) -> int:
+    """Add numbers, and write the sum somewhere."""
+    return sum(numbers)
+
+
+@tool(name="total")
+def broken(numbers: list[int]) -> int:
+    """Raise."""
+    raise ValueError("no such number")
+
+
+def bash(command: str) -> str:
+    """Say what would run."""
+    return command
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "text"),
+    [
+        (total, {}, "total: 6"),
+        (broken, {}, "no such number"),
+        (total, {"permissions": {"total": "deny"}}, "total: The person did not allow it."),
+        (written, {"approve": lambda call, run: True}, "total: 6"),
+    ],
+)
+def test_a_function_is_called_through_the_door_of_the_run(fake: Make, function: Any, options: Any, text: str) -> None:
+    run = fake(tools=[function]).run_sync("function", **options)
+    assert text in run.text
+    records = [record for current in run.rounds for record in current.records]
+    assert [(record.call.name, record.call.arguments) for record in records] == [("total", {"numbers": [1, 2, 3]})]
+
+
+def test_what_agent_and_door_would_both_ask_about_is_asked_once(fake: Make) -> None:
+    run = fake(tools=[written]).run_sync("function", approve=lambda call, run: True)
+    assert len([event for event in run.events if isinstance(event, QuestionAsked)]) == 1
+
+
+def test_a_function_with_the_name_of_a_kind_of_calls_is_refused(fake: Make) -> None:
+    with pytest.raises(SettingsError, match="bash is also what calls of acp:fake are called"):
+        fake(tools=[bash]).run_sync("hello")

@@ -1,0 +1,45 @@
+"""Files that agentnb writes for an agent: rules, confinement and undo reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentnb import Agent, Store
+from agentnb.core.run.rounds import CallRecord
+from agentnb.detect.run import Run
+from agentnb.rerun.undo.undoing import undo_run
+
+Make = Callable[..., Agent]
+
+
+@pytest.mark.parametrize(("prompt", "file", "text"), [("through", "a.txt", "Written."), ("unannounced", "b.txt", None)])
+def test_a_file_that_was_written_can_be_undone(fake: Make, tmp_path: Path, prompt: str, file: str, text: str | None) -> None:
+    store = Store(tmp_path / "runs")
+    run = fake().run_sync(prompt, approve="auto", store=store)
+    made = [(one.call.name, Path(one.call.arguments["path"]).name, one.result and one.result.is_error) for one in _records(run)]
+    assert made[0] == ("write_file", file, False)
+    assert text is None or run.text == text
+    assert (tmp_path / file).exists()
+    undo_run(store, run.id)
+    assert not (tmp_path / file).exists()
+
+
+def test_a_file_elsewhere_is_refused(fake: Make, tmp_path: Path) -> None:
+    run = fake().run_sync("unannounced", approve="auto")
+    assert run.text == "refused "
+    second = _records(run)[1].result
+    assert second is not None and second.is_error
+    assert not (tmp_path.parent / "outside.txt").exists()
+
+
+def test_a_file_that_is_not_allowed_is_not_written(fake: Make, tmp_path: Path) -> None:
+    run = fake().run_sync("unannounced", permissions={"write_file": "deny"}, approve="auto")
+    assert run.text == "refused refused " or not (tmp_path / "b.txt").exists()
+    assert not [*tmp_path.iterdir()]
+
+
+def _records(run: Run) -> list[CallRecord]:
+    return [record for current in run.rounds for record in current.records]

@@ -1,0 +1,35 @@
+"""What is installed of an agent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentnb.acp.installed import installed
+from agentnb.acp.known_agents import KnownAgent
+
+
+@pytest.mark.parametrize(("package", "version"), [({"version": "1.2.3"}, "1.2.3"), ([], ""), (None, "")])
+def test_the_version_is_read_without_starting_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: object, version: str
+) -> None:
+    program = tmp_path / "package" / "bin" / "an-agent"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\ntouch started\n")
+    program.chmod(0o755)
+    if package is not None:
+        (program.parents[1] / "package.json").write_text(json.dumps(package))
+    (tmp_path / "on-path").mkdir()
+    (tmp_path / "on-path" / "an-agent").symlink_to(program)
+    monkeypatch.setenv("PATH", str(tmp_path / "on-path"))
+    found = installed(KnownAgent(command=("an-agent",)))
+    assert found is not None
+    assert found.version == version
+    assert not [*tmp_path.rglob("started")]
+
+
+def test_a_program_that_is_not_on_the_path_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert installed(KnownAgent(command=("an-agent",))) is None

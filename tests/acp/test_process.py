@@ -1,0 +1,90 @@
+"""Processes of agents: nothing survives the run, its stop, or the kernel."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from agentnb import Agent
+from agentnb.acp.known_agents import KnownAgent
+from agentnb.core.log.events import TextDelta
+from agentnb.errors import ModelError
+
+SECONDS = 10
+KERNEL = """
+import sys
+sys.path.insert(0, {folder!r})
+from conftest import FAKE
+from agentnb import Agent
+from agentnb.acp.known_agents import known_agents
+known_agents()["fake"] = FAKE
+Agent(acp="fake").run_sync({prompt!r}, watch=lambda item: print("word", flush=True) if hasattr(item, "text") else None)
+"""
+
+
+def marked(word: str) -> list[int]:
+    """Return the processes whose environment holds this word."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and word.encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def wait_until_gone(word: str) -> list[int]:
+    """Wait until no process has this word, and return those that still have it when the time is over."""
+    until = time.monotonic() + SECONDS
+    while (left := marked(word)) and time.monotonic() < until:
+        time.sleep(0.02)
+    return left
+
+
+@pytest.fixture
+def word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """A word in the environment of all processes that the test begins."""
+    made = f"mark-{tmp_path.name}-{os.getpid()}"
+    monkeypatch.setenv("LANG", made)
+    return made
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc to look at")
+
+
+@needs_proc
+@pytest.mark.parametrize("prompt", ["sleep", "deaf", "hello"])
+def test_nothing_survives_a_stop_or_an_end(fake: Callable[..., Agent], word: str, prompt: str) -> None:
+    live = fake().start(prompt, watch=lambda item: live.stop() if isinstance(item, TextDelta) and prompt != "hello" else None)
+    run = live.result(SECONDS)
+    assert run.status == ("completed" if prompt == "hello" else "cancelled")
+    assert not wait_until_gone(word)
+
+
+@needs_proc
+def test_nothing_survives_a_kill_of_the_kernel(word: str, tmp_path: Path) -> None:
+    code = KERNEL.format(folder=str(Path(__file__).parent), prompt="deaf")
+    command, env = [sys.executable, "-c", code], os.environ | {"LANG": word}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path, env=env) as kernel:
+        assert kernel.stdout is not None
+        assert kernel.stdout.readline() == b"word\n"
+        assert len(marked(word)) >= 4  # the kernel, the guard, the agent, and what has left its group
+        os.kill(kernel.pid, signal.SIGKILL)
+    assert not wait_until_gone(word)
+
+
+def test_a_program_that_is_not_there_is_named_with_its_installation(
+    fake: Callable[..., Agent], table: dict[str, KnownAgent]
+) -> None:
+    table["fake"] = replace(table["fake"], command=("no-such-agent",))
+    with pytest.raises(ModelError, match="Install it: nothing to install"):
+        fake().run_sync("hello")

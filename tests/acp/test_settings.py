@@ -1,0 +1,41 @@
+"""Settings of an `Agent` that stands for an agent of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, Experiment, GuidanceSet
+from agentnb.errors import ExperimentProblems, SettingsError
+
+REFUSED: dict[str, Any] = {
+    "model": "simulated:chatty",
+    "system": "Be brief.",
+    "guidance": GuidanceSet("brief", {}),
+    "policy": "minimal",
+    "history": "full",
+    "instructions": False,
+    "output": int,
+    "todos": False,
+    "max_tokens": 10,
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_setting_that_cannot_reach_it_is_refused_by_name(fake: Callable[..., Agent], name: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{name} does not reach acp:fake"):
+        fake(**{name: REFUSED[name]})
+
+
+def test_an_agent_without_model_is_refused() -> None:
+    with pytest.raises(SettingsError, match="An agent needs a model"):
+        Agent()
+
+
+@pytest.mark.parametrize("variant", [lambda fake: fake(), lambda fake: {"acp": "fake"}])
+def test_an_experiment_refuses_it_by_name(fake: Callable[..., Agent], variant: Callable[[Any], Any]) -> None:
+    rows = [{"id": str(number), "prompt": "hello"} for number in range(6)]
+    with pytest.raises(ExperimentProblems, match=r"Variant theirs: agents of others \(acp\)"):
+        Experiment(rows, {"ours": {"model": "simulated:chatty"}, "theirs": variant(fake)}, folder=False).check()
