@@ -96,6 +96,7 @@ nightly: check
 	@.ci/as-other-user
 	@for version in 3.11 3.12 3.13 3.14; do sh .ci/one-python $$version || exit 1; done
 	@$(BIN)/python tests/world/try_counterparts.py --nightly
+	@$(BIN)/python tests/world/guidance_experiment.py
 	@sh .ci/mutate --for-seconds 300
 
 # One rule after the other is broken in a copy of the tree. Some rules only: make breaks BREAKS="--only budget"

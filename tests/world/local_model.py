@@ -7,6 +7,7 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,24 @@ TRIED = "whole, streamed; tools"
 
 def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
     """Yield runs on each wire that the row names, with a tool only where the model's template has a form for calls."""
+    with served(row, environment) as models:
+        limited = {wire: f"{models[wire]}&max_tokens=64" for wire in row["wires"]}
+        yield from model_cases(limited, calls=False, takes_tools=row["takes_tools"])
+
+
+@contextmanager
+def served(row: dict[str, Any], environment: Environment) -> Iterator[dict[str, str]]:
+    """Serve the model of a row until the block ends; its names for agentnb, by wire. Raises `Missing`."""
     if "build" in row and shutil.which(row["program"], path=environment.path) is None:
         _build(row, environment)
     weights = run([str(environment.folder / "bin/python"), "-c", row["weights"]], cwd=environment.folder).strip()
-    with tempfile.TemporaryDirectory() as made:
+    with tempfile.TemporaryDirectory() as folder:
         port, program = free_port(), environment.program(row["program"])
         placed = {"weights": str(environment.folder / weights), "port": str(port)}
         address = f"http://127.0.0.1:{port}"
-        with started([program, *[one.format(**placed) for one in row["args"]]], f"{address}/v1/models", Path(made)):
-            known = doors(address, Path(weights).name)
-            models = {wire: f"{known[wire]}&max_tokens=64" for wire in row["wires"]}
-            yield from model_cases(models, calls=False, takes_tools=row["takes_tools"])
+        command = [program, *[argument.format(**placed) for argument in row["args"]]]
+        with started(command, f"{address}/v1/models", Path(folder)):
+            yield doors(address, Path(weights).name)
 
 
 def _build(row: dict[str, Any], environment: Environment) -> None:
