@@ -72,7 +72,7 @@ class AcpModel:
         _reject_what_was_not_allowed(session)
         if not session.is_in_turn:
             session.prompt(self._untold(request))
-        said = _Said()
+        pieces = _Pieces()
         usage = UNKNOWN
         while True:
             item = await session.next()
@@ -80,18 +80,18 @@ class AcpModel:
                 self._plan = session.plan
                 self._tell_todos(todos_of(self._plan or ()))
             if isinstance(item, TextDelta | ThinkingDelta):
-                said.add(item)
+                pieces.add(item)
                 yield item
                 continue
             if isinstance(item, list):
                 made = [call.take() for call in item]
-                yield Reply(Message("assistant", (*said.parts, *made)), usage, CALLS, {SESSION: session.id})
+                yield Reply(Message("assistant", (*pieces.parts, *made)), usage, CALLS, {SESSION: session.id})
                 return
             ended = self._usage(item, session)
             usage = ended if usage is UNKNOWN else usage + ended
             untold = self._untold(request)
             if not untold:
-                yield Reply(Message("assistant", said.parts), usage, str(item["stopReason"]), {SESSION: session.id})
+                yield Reply(Message("assistant", pieces.parts), usage, str(item["stopReason"]), {SESSION: session.id})
                 return
             session.prompt(untold)  # what the person said meanwhile
 
@@ -137,7 +137,7 @@ def _said_by_person(request: Request) -> list[Text | Image]:
     return [part for message in messages for part in message.parts if isinstance(part, Text | Image)]
 
 
-class _Said:
+class _Pieces:
     """The words and thoughts of a reply as they came."""
 
     def __init__(self) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb import settings
+from agentnb.acp.command import acp_command
 from agentnb.advice import NameOne, Plain
 from agentnb.core.questions import ASK_PERSON
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, nearest
 from agentnb.experiments.running.control import Control
-from agentnb.notebook.commands.acp import acp_command
 from agentnb.notebook.commands.answer import answer_command, approve_command
 from agentnb.notebook.commands.contexts import context_lines, context_text
 from agentnb.notebook.commands.delete import delete_command
