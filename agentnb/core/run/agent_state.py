@@ -91,10 +91,11 @@ class AgentStateMachine(msgspec.Struct, gc=False):
         self._calls.discard((step, call_id))
         self.executions.pop(call_id, None)
 
-    def begin_step(self, path: str, parent: str) -> None:
+    def begin_step(self, path: str) -> None:
         """Count a step of a running plan; any other is thought, until it calls a tool."""
-        if (running := self.executions.get(parent)) is not None:
-            self.executions[parent] = path, running[1]
+        execution = path.rpartition("/")[0] if self.executions else ""
+        if (running := self.executions.get(execution)) is not None:
+            self.executions[execution] = path, running[1]
         self._held = "works"
 
     def begin_plan(self, path: str, steps: int) -> None:

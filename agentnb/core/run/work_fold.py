@@ -27,7 +27,7 @@ def _step_started(run: RunFacts, event: w.StepStarted) -> None:
     if event.agent == EXECUTION:
         run._agent_states.begin_plan(event.step, _plan_size(run, event.inputs))
     else:
-        run._agent_states.begin_step(event.step, event.parent)
+        run._agent_states.begin_step(event.step)
 
 
 def _plan_size(run: RunFacts, inputs: Any) -> int:
