@@ -69,7 +69,8 @@ class AcpModel:
             yield notice
         session = self._session
         assert session is not None, "it has begun"
-        _reject_what_was_not_allowed(session)
+        for call in _reject_what_was_not_allowed(session):
+            yield Notice(f"{self.name} began {call.form.name} without asking: it may have run although it was not allowed")
         if not session.is_in_turn:
             session.prompt(self._untold(request))
         said = _Said()
@@ -155,13 +156,14 @@ class _Said:
         return tuple([(Text if kind is TextDelta else Thinking)("".join(texts)) for kind, texts in self._pieces])
 
 
-def _reject_what_was_not_allowed(session: Session) -> None:
-    """Answer the calls that were judged, and may not run."""
-    for call in session.calls.values():
-        if call.made is not None and not call.answer.done():
-            call.answer.set_result(False)
-            if call.function:
-                call.end.set()
+def _reject_what_was_not_allowed(session: Session) -> list[ForeignCall]:
+    """Answer the calls that were judged, and may not run. Return those that had begun without a question."""
+    rejected = [call for call in session.calls.values() if call.made is not None and not call.answer.done()]
+    for call in rejected:
+        call.answer.set_result(False)
+        if call.function:
+            call.end.set()
+    return [call for call in rejected if call.options is None and not call.is_own]
 
 
 def _parts_of_prompt(request: Request) -> int:

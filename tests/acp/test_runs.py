@@ -104,6 +104,22 @@ def test_an_agent_that_dies_fails_the_run_with_its_last_words(fake: Make) -> Non
     assert (run.status, run.text) == ("failed", "Now ")
 
 
+@pytest.mark.parametrize(("prompt", "error"), [("crash", "out of memory"), ("error", "lost 'call-1'"), ("open", "")])
+def test_a_call_that_the_agent_leaves_open_ends_with_its_turn(fake: Make, prompt: str, error: str) -> None:
+    run = fake().start(prompt, approve="auto").result(20)
+    assert (run.status, error in str(run.error)) == ("failed" if error else "completed", True)
+    (record,) = [record for current in run.rounds for record in current.records]
+    assert record.result is not None
+    assert "without a result" in record.result.text
+    check_events(run.events, "the log")
+
+
+def test_a_command_that_ran_unasked_although_denied_is_named(fake: Make) -> None:
+    run = fake().run_sync("unasked", permissions={"bash": "deny"}, approve="auto")
+    warnings = [event.message for event in run.events if isinstance(event, Warned)]
+    assert warnings == ["acp:fake began bash without asking: it may have run although it was not allowed"]
+
+
 def test_limits_hold(fake: Make) -> None:
     run = fake(max_rounds=1).run_sync("write", approve="auto")
     assert (run.status, run.stop_reason) == ("limited", "max_rounds")
