@@ -163,6 +163,13 @@ class Agent:
         print("out of memory", file=sys.stderr, flush=True)
         os._exit(9)
 
+    def late(self) -> None:
+        """Tell that a command runs before asking about it, as opencode does."""
+        call_id = self.call("execute", "make", command="make")
+        self.update("tool_call_update", toolCallId=call_id, status="in_progress")
+        time.sleep(0.2)
+        self.end(call_id, self.ask(call_id), "failed")
+
     def crash(self) -> None:
         """End while a call runs."""
         call_id = self.call("execute", "make", command="make")

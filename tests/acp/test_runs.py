@@ -114,10 +114,11 @@ def test_a_call_that_the_agent_leaves_open_ends_with_its_turn(fake: Make, prompt
     check_events(run.events, "the log")
 
 
-def test_a_command_that_ran_unasked_although_denied_is_named(fake: Make) -> None:
-    run = fake().run_sync("unasked", permissions={"bash": "deny"}, approve="auto")
+@pytest.mark.parametrize(("prompt", "is_named"), [("unasked", True), ("late", False)])
+def test_a_command_that_ran_unasked_although_denied_is_named(fake: Make, prompt: str, is_named: bool) -> None:
+    run = fake().run_sync(prompt, permissions={"bash": "deny"}, approve="auto")
     warnings = [event.message for event in run.events if isinstance(event, Warned)]
-    assert warnings == ["acp:fake began bash without asking: it may have run although it was not allowed"]
+    assert warnings == is_named * ["acp:fake did not ask about bash: it may have run although it was not allowed"]
 
 
 def test_limits_hold(fake: Make) -> None:
