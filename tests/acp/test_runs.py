@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agentnb import Agent
+from agentnb import Agent, replay
 from agentnb.acp.known_agents import KnownAgent
+from agentnb.agent.from_log import agent_of
 from agentnb.core.log.events import CallBlocked, QuestionAsked, RoundStarted, TextDelta, ThinkingDelta, TodosChanged, Warned
 from agentnb.core.log.well_formed import check_events
 from agentnb.core.usage import Usage
-from agentnb.errors import ModelError
+from agentnb.errors import ModelError, SettingsError
 
 Make = Callable[..., Agent]
 
@@ -119,6 +120,15 @@ def test_a_command_that_ran_unasked_although_denied_is_named(fake: Make, prompt:
     run = fake().run_sync(prompt, permissions={"bash": "deny"}, approve="auto")
     warnings = [event.message for event in run.events if isinstance(event, Warned)]
     assert warnings == is_named * ["acp:fake did not ask about bash: it may have run although it was not allowed"]
+
+
+def test_a_run_is_replayed_as_it_went(fake: Make) -> None:
+    assert "gone as recorded" in str(replay(fake().run_sync("write", approve="auto")))
+
+
+def test_to_recover_a_run_needs_the_agent_again(fake: Make) -> None:
+    with pytest.raises(SettingsError, match=r"recover\(run, agent=Agent\(acp='fake'\)\)"):
+        agent_of(fake().run_sync("hello"))
 
 
 def test_limits_hold(fake: Make) -> None:
