@@ -49,6 +49,8 @@ class ForeignCall:
         """The function of the notebook that it calls, through the door."""
         self.is_at_door = False
         """Whether it is the agent's own word for a call that comes through the door: that one is judged."""
+        self.is_own = bool(function)
+        """Whether agentnb makes it for the agent: it does not begin before it was judged."""
         self.title = ""
         self.kind = ""
         self.status = "pending"

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agentnb.acp.calls import KINDS, UNKNOWN_KIND, ForeignCall, Kind, subject_of_kind
+from agentnb.acp.calls import ENDED, KINDS, UNKNOWN_KIND, ForeignCall, Kind, subject_of_kind
 from agentnb.acp.foreign_agent import ForeignAgent
 from agentnb.acp.reach import check_holds
 from agentnb.acp.session import Session
@@ -69,7 +69,7 @@ class AcpModel:
             yield notice
         session = self._session
         assert session is not None, "it has begun"
-        _reject_what_was_not_allowed(session)
+        rejected = _reject_what_was_not_allowed(session)
         if not session.is_in_turn:
             session.prompt(self._untold(request))
         pieces = _Pieces()
@@ -83,6 +83,10 @@ class AcpModel:
                 pieces.add(item)
                 yield item
                 continue
+            for call in rejected:
+                if call.status in ENDED and call.options is None and not call.is_own:
+                    yield Notice(f"{self.name} did not ask about {call.form.name}: it may have run although it was not allowed")
+            rejected = []
             if isinstance(item, list):
                 made = [call.take() for call in item]
                 yield Reply(Message("assistant", (*pieces.parts, *made)), usage, CALLS, {SESSION: session.id})
@@ -155,13 +159,14 @@ class _Pieces:
         return tuple([(Text if kind is TextDelta else Thinking)("".join(texts)) for kind, texts in self._pieces])
 
 
-def _reject_what_was_not_allowed(session: Session) -> None:
-    """Answer the calls that were judged, and may not run."""
-    for call in session.calls.values():
-        if call.made is not None and not call.answer.done():
-            call.answer.set_result(False)
-            if call.function:
-                call.end.set()
+def _reject_what_was_not_allowed(session: Session) -> list[ForeignCall]:
+    """Answer the calls that were judged, and may not run, and return them."""
+    rejected = [call for call in session.calls.values() if call.made is not None and not call.answer.done()]
+    for call in rejected:
+        call.answer.set_result(False)
+        if call.function:
+            call.end.set()
+    return rejected
 
 
 def _parts_of_prompt(request: Request) -> int:

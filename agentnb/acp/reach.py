@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 from agentnb.acp.foreign_agent import ForeignAgent
 from agentnb.core.run.approvals import ASK, AUTO
 from agentnb.errors import SettingsError
 from agentnb.policies.permissions.permissions import Permissions
+
+RUNS_HERE = os.name == "posix"
+"""Whether this system has what the guard of an agent and the door need: inherited pipes, process groups, Unix sockets."""
 
 
 def asks(foreign: ForeignAgent) -> bool:
@@ -18,6 +23,8 @@ def check_holds(foreign: ForeignAgent, permissions: Permissions) -> str:
 
     Raises `SettingsError` if the run has a mode or a rule that the agent would not keep, as it asks nobody.
     """
+    if not RUNS_HERE:
+        raise SettingsError(f"{foreign.name} needs a POSIX system (Linux or macOS)", "On Windows, run the kernel in WSL")
     if asks(foreign):
         return ""
     mode = f"its mode {foreign.mode}" if foreign.mode else "a mode that agentnb does not know"

@@ -14,7 +14,7 @@ from typing import Any
 from acp.connection import Connection, StreamDirection, StreamEvent
 from acp.exceptions import RequestError
 
-from agentnb.acp.calls import ForeignCall
+from agentnb.acp.calls import UNKNOWN_KIND, ForeignCall
 from agentnb.acp.door import NAME, Door
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.process import AgentProcess
@@ -110,22 +110,23 @@ class Session:
 
     async def close(self) -> None:
         """Cancel the turn that runs, and end the process with all that it began."""
-        if self.is_in_turn and self._connection is not None:
-            with suppress(ConnectionError, OSError):
-                await self._connection.send_notification("session/cancel", {"sessionId": self.id})
-            assert self._turn is not None, "there was a prompt"
-            await asyncio.wait((self._turn,), timeout=SECONDS_TO_CANCEL)
         try:
-            if self._connection is not None:
-                await self._connection.close()
+            if self.is_in_turn and self._connection is not None and self._turn is not None:
+                with suppress(OSError):  # with its subclass TimeoutError: an agent that reads nothing takes no cancellation
+                    async with asyncio.timeout(SECONDS_TO_CANCEL):
+                        await self._connection.send_notification("session/cancel", {"sessionId": self.id})
+                        await asyncio.wait((self._turn,))
         finally:
-            if self._process is not None:
+            if self._turn is not None:
+                self._turn.cancel()
+                await asyncio.wait((self._turn,))
+            if self._process is not None:  # before the connection, which waits until what was sent is read
                 await self._process.end()
+            if self._connection is not None:
+                with suppress(OSError):  # of a message that was not read
+                    await self._connection.close()
             if self._door is not None:
                 await self._door.close()
-        if self._turn is not None:
-            self._turn.cancel()
-            await asyncio.wait((self._turn,))
 
     # Its turns
 
@@ -133,7 +134,15 @@ class Session:
         """Begin a turn."""
         self.is_in_turn = True
         self._turn = asyncio.ensure_future(self._request("session/prompt", sessionId=self.id, prompt=blocks))
-        self._turn.add_done_callback(lambda _: self._news.set())
+        self._turn.add_done_callback(self._end_turn)
+
+    def _end_turn(self, turn: asyncio.Task[Any]) -> None:
+        """End the calls that the agent leaves open, as it does when it dies: nothing more is told of them."""
+        for call in self.calls.values():
+            call.end.set()
+        if not turn.cancelled():
+            turn.exception()  # a turn that nobody waits for any longer is no error of this program
+        self._news.set()
 
     async def next(self) -> ReplyDelta | list[ForeignCall] | Mapping[str, Any]:
         """Return the next delta, else the calls that are ready, else the end of the turn. Raises `ModelError`."""
@@ -143,11 +152,11 @@ class Session:
                 return self._deltas.popleft()
             if any(call.is_ready for call in self._untaken):
                 await self._wait_for_others()
-                return [call for call in self._untaken if call.is_ready]
+                if ready := [call for call in self._untaken if call.is_ready]:
+                    return ready
+                continue  # it was the agent's word for a call at the door
             assert self._turn is not None, "there was a prompt"
             if self._turn.done():
-                for call in self.calls.values():
-                    call.end.set()  # nothing more is told of it
                 self.is_in_turn = False
                 end: Mapping[str, Any] = await self._turn
                 return end
@@ -216,10 +225,8 @@ class Session:
         call_id = str(update.get("toolCallId"))
         call = self.calls.get(call_id) or self.calls.setdefault(call_id, ForeignCall(call_id))
         call.merge(update)
-        if call.title.removeprefix("mcp__") in self._titles and call.made is None:
-            call.is_at_door = True
-            if not call.answer.done():
-                call.answer.set_result(True)
+        is_named = call.is_at_door or call.title.removeprefix("mcp__") in self._titles
+        call.is_at_door = is_named and call.form is UNKNOWN_KIND and call.made is None  # a model may write a title
         return call
 
     async def _answer(self, method: str, params: Any, is_notification: bool) -> Any:
@@ -231,7 +238,7 @@ class Session:
             return {}
         if method == "session/request_permission":
             call = self.calls[str(params["toolCall"]["toolCallId"])]
-            kind = KINDS_OF_OPTIONS[await asyncio.shield(call.answer)]
+            kind = KINDS_OF_OPTIONS[call.is_at_door or await asyncio.shield(call.answer)]
             chosen = next((option for option in call.options or () if option.get("kind") == kind), None)
             outcome = {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen["optionId"]}
             return {"outcome": outcome}
@@ -260,6 +267,7 @@ class Session:
                 "status": "in_progress",
             }
             call = self._call({"toolCallId": f"write-{self.own_calls}", **fields})
+            call.is_own = True
             self._news.set()
         if not await asyncio.shield(call.answer):
             raise RequestError.invalid_params({"details": "The person did not allow it."})

@@ -135,19 +135,15 @@ def derive_settings(agent: AgentSettings) -> None:
 
 def _set_foreign(agent: AgentSettings) -> None:
     """Have an agent of others in the place of a model. Raises `SettingsError` for a setting that cannot reach it."""
-    from agentnb.acp.foreign_agent import AsItEnds, ForeignAgent, check_reach
+    from agentnb.acp.foreign_agent import SHAPES_REQUESTS, AsItEnds, ForeignAgent, check_reach
 
-    if isinstance(agent.model, ForeignAgent):  # a copy
-        return
-    check_reach({one.name: getattr(agent, one.name) for one in fields(agent) if one.init})
-    _set(agent, "model", ForeignAgent.of(agent.acp, agent.mode))
-    for name, value in {
-        "policy": AsItEnds(),
-        "guidance": "off",
-        "todos": False,
-        "history": "full",
-        "instructions": False,
-    }.items():
+    derived = {"policy": AsItEnds(), "guidance": "off", "todos": False, "history": "full", "instructions": False}
+    given = {one.name: getattr(agent, one.name) for one in fields(agent) if one.init}
+    if isinstance(agent.model, ForeignAgent):  # a copy: nobody gave what was derived for the agent before
+        same = [name for name, value in derived.items() if given[name] == value]
+        given |= {name: SHAPES_REQUESTS[name] for name in ("model", *same)}
+    check_reach(given)
+    for name, value in {"model": ForeignAgent.of(agent.acp, agent.mode), **derived}.items():
         _set(agent, name, value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Any
 
+from agentnb.acp.foreign_agent import PROVIDER
 from agentnb.advice import GiveTools, SetModel, WriteGuidance
 from agentnb.agent.agent import Agent
 from agentnb.agent.derived_settings import MODEL_FROM, NO_LIMIT, PERSON
@@ -56,6 +57,10 @@ def agent_of(
     check_gates(run, guarded)
     check_extensions(run, instead.get("extensions", ()))
     if model is None:
+        provider, _, foreign = run.model.partition(":")
+        if provider == PROVIDER:
+            again = f"Give it again, with the mode that it had: recover(run, agent=Agent(acp={foreign!r}))"
+            raise SettingsError(f"Run {run.id} was with {run.model}, an agent of others", again)
         if not can_be_made(run.model):
             what = f"Run {run.id} was with {run.model}, which was an object in Python"
             raise SettingsError(what, SetModel(again=True, lead="Give it again"))

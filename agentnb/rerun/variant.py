@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from agentnb import settings
+from agentnb.acp.foreign_agent import AsItEnds
 from agentnb.agent.detection import NAME as DETECTION
 from agentnb.agent.detection import detection
 from agentnb.agent.extension import Extension, extended, logged_extensions
@@ -120,6 +121,8 @@ def _logged_policy(run: Run) -> PolicySet:
     logged = run.settings.get("policy")
     if not is_own(run) or not isinstance(logged, dict):
         return Matrix()
+    if logged == settings_of(AsItEnds()):
+        return AsItEnds()
     if OWN_POLICY in logged:
         raise SettingsError(f"Run {run.id} had a policy of its own, {logged.get('name')}", "Give it: replay(run, policy=...)")
     return logged_policy(run)

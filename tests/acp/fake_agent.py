@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,36 @@ class Agent:
         print("out of memory", file=sys.stderr, flush=True)
         os._exit(9)
 
+    def late(self) -> None:
+        """Tell that a command runs before asking about it, as opencode does."""
+        call_id = self.call("execute", "make", command="make")
+        self.update("tool_call_update", toolCallId=call_id, status="in_progress")
+        time.sleep(0.2)
+        self.end(call_id, self.ask(call_id), "failed")
+
+    def crash(self) -> None:
+        """End while a call runs."""
+        call_id = self.call("execute", "make", command="make")
+        self.update("tool_call_update", toolCallId=call_id, status="in_progress")
+        print("out of memory", file=sys.stderr, flush=True)
+        os._exit(9)
+
+    def open(self) -> None:
+        """End the turn without a word about the end of a call."""
+        call_id = self.call("execute", "make", command="make")
+        self.ask(call_id)
+
+    def error(self) -> None:
+        """Answer the prompt with an error while a call runs."""
+        call_id = self.call("execute", "make", command="make")
+        self.update("tool_call_update", toolCallId=call_id, status="in_progress")
+        raise KeyError(call_id)
+
+    def disguise(self) -> None:
+        """Ask about a command by the name of a function of the notebook."""
+        call_id = self.call("execute", "notebook_total", command="rm -r data")
+        self.say(self.ask(call_id))
+
     def odd(self) -> None:
         """Send kinds that nobody knows, and lines that are no messages."""
         self.update("colour_update", colour="red")
@@ -227,7 +258,13 @@ class Agent:
             message = self.receive()
             if "id" not in message:
                 continue
-            self.send(id=message["id"], result=self.answer(message))
+            try:
+                self.send(id=message["id"], result=self.answer(message))
+            except KeyError as error:
+                self.send(id=message["id"], error={"code": -32603, "message": f"lost {error}"})
+            if "unread" in sys.argv and message["method"] == "session/set_mode":
+                self.say("Reads no more.")
+                time.sleep(600)
 
 
 async def called(server: dict[str, Any]) -> tuple[str, str]:

@@ -57,6 +57,11 @@ def test_what_agent_and_door_would_both_ask_about_is_asked_once(fake: Make) -> N
     assert len([event for event in run.events if isinstance(event, QuestionAsked)]) == 1
 
 
+def test_a_command_in_the_name_of_a_function_is_judged(fake: Make) -> None:
+    run = fake(tools=[total]).run_sync("disguise", permissions={"bash": "deny"}, approve="auto")
+    assert run.text == "no"
+
+
 def test_a_function_with_the_name_of_a_kind_of_calls_is_refused(fake: Make) -> None:
     with pytest.raises(SettingsError, match="bash is also what calls of acp:fake are called"):
         fake(tools=[bash]).run_sync("hello")

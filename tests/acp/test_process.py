@@ -82,6 +82,14 @@ def test_nothing_survives_a_kill_of_the_kernel(word: str, tmp_path: Path) -> Non
     assert not wait_until_gone(word)
 
 
+@needs_proc
+def test_an_agent_that_reads_nothing_is_stopped(fake: Callable[..., Agent], table: dict[str, KnownAgent], word: str) -> None:
+    table["fake"] = replace(table["fake"], command=(*table["fake"].command, "unread"))
+    live = fake().start("x" * 2**20, watch=lambda item: live.stop() if isinstance(item, TextDelta) else None)
+    assert live.result(SECONDS).status == "cancelled"
+    assert not wait_until_gone(word)
+
+
 def test_a_program_that_is_not_there_is_named_with_its_installation(
     fake: Callable[..., Agent], table: dict[str, KnownAgent]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from agentnb import Agent
+from agentnb.acp import reach
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.core.log.events import Warned
 from agentnb.errors import SettingsError
@@ -28,6 +29,12 @@ def test_what_it_would_not_keep_is_refused_before_its_start(
 ) -> None:
     with pytest.raises(SettingsError, match=named):
         fake(mode="auto").run_sync("write", **options)
+
+
+def test_a_system_that_cannot_run_it_is_named(fake: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "RUNS_HERE", False)
+    with pytest.raises(SettingsError, match="POSIX"):
+        fake().run_sync("hello")
 
 
 def test_the_person_is_warned_about_what_they_are_not_asked(fake: Callable[..., Agent]) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agentnb import Agent
+from agentnb import Agent, replay
 from agentnb.acp.known_agents import KnownAgent
+from agentnb.agent.from_log import agent_of
 from agentnb.core.log.events import CallBlocked, QuestionAsked, RoundStarted, TextDelta, ThinkingDelta, TodosChanged, Warned
 from agentnb.core.log.well_formed import check_events
 from agentnb.core.usage import Usage
-from agentnb.errors import ModelError
+from agentnb.errors import ModelError, SettingsError
 
 Make = Callable[..., Agent]
 
@@ -102,6 +103,32 @@ def test_an_agent_that_dies_fails_the_run_with_its_last_words(fake: Make) -> Non
         fake().run_sync("die")
     run: Any = raised.value.run
     assert (run.status, run.text) == ("failed", "Now ")
+
+
+@pytest.mark.parametrize(("prompt", "error"), [("crash", "out of memory"), ("error", "lost 'call-1'"), ("open", "")])
+def test_a_call_that_the_agent_leaves_open_ends_with_its_turn(fake: Make, prompt: str, error: str) -> None:
+    run = fake().start(prompt, approve="auto").result(20)
+    assert (run.status, error in str(run.error)) == ("failed" if error else "completed", True)
+    (record,) = [record for current in run.rounds for record in current.records]
+    assert record.result is not None
+    assert "without a result" in record.result.text
+    check_events(run.events, "the log")
+
+
+@pytest.mark.parametrize(("prompt", "is_named"), [("unasked", True), ("late", False)])
+def test_a_command_that_ran_unasked_although_denied_is_named(fake: Make, prompt: str, is_named: bool) -> None:
+    run = fake().run_sync(prompt, permissions={"bash": "deny"}, approve="auto")
+    warnings = [event.message for event in run.events if isinstance(event, Warned)]
+    assert warnings == is_named * ["acp:fake did not ask about bash: it may have run although it was not allowed"]
+
+
+def test_a_run_is_replayed_as_it_went(fake: Make) -> None:
+    assert "gone as recorded" in str(replay(fake().run_sync("write", approve="auto")))
+
+
+def test_to_recover_a_run_needs_the_agent_again(fake: Make) -> None:
+    with pytest.raises(SettingsError, match=r"recover\(run, agent=Agent\(acp='fake'\)\)"):
+        agent_of(fake().run_sync("hello"))
 
 
 def test_limits_hold(fake: Make) -> None:

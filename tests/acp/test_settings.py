@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,14 @@ REFUSED: dict[str, Any] = {
 def test_a_setting_that_cannot_reach_it_is_refused_by_name(fake: Callable[..., Agent], name: str) -> None:
     with pytest.raises(SettingsError, match=f"^{name} does not reach acp:fake"):
         fake(**{name: REFUSED[name]})
+
+
+def test_a_copy_is_checked_as_the_first_was(fake: Callable[..., Agent]) -> None:
+    first = fake()
+    assert replace(first, mode="auto").run_sync("mode", approve="auto").text == "auto"
+    assert replace(first, max_rounds=3) == fake(max_rounds=3)
+    with pytest.raises(SettingsError, match=r"^system does not reach"):
+        replace(first, system="Be brief.")
 
 
 def test_an_agent_without_model_is_refused() -> None:
