@@ -94,7 +94,7 @@ def test_scheduler_that_hides_deaths_is_refused(cluster: Any) -> None:
         cluster.run_on_scheduler(allow, 0)
 
 
-@pytest.mark.slow("a worker that is killed, and the one that replaces it")
+@pytest.mark.nightly("by day one death of a worker, and a stop")
 def test_log_of_a_running_cell_streams_and_is_kept_with_the_lost_attempt(tmp_path: Path, cluster: Any) -> None:
     folder, seen = tmp_path / "exp", tmp_path / "seen"
 
@@ -144,7 +144,7 @@ def test_pieces_of_a_log_are_kept_in_order_and_not_after_the_end(tmp_path: Path)
     assert here.path("r1").read_bytes() == text
 
 
-@pytest.mark.slow("six workers that are killed, and those that replace them")
+@pytest.mark.nightly("by day one death of a worker, and a stop")
 def test_workers_killed_at_random_lose_no_cell_and_begin_none_in_silence(tmp_path: Path, cluster: Any) -> None:
     begun, random = tmp_path / "begun", Random(54)
     count, kills = size(30, nightly=100), size(6, nightly=40)
@@ -174,7 +174,7 @@ def test_workers_killed_at_random_lose_no_cell_and_begin_none_in_silence(tmp_pat
     assert {path.stem for path in (tmp_path / "exp").glob("*.jsonl")} == {row.run_id for row in results.rows if row.run_id}
 
 
-@pytest.mark.slow("five hundred runs, at night ten thousand")
+@pytest.mark.nightly("by day one death of a worker, and a stop")
 def test_thousands_of_cells_come_back_once_in_little_memory(tmp_path: Path, cluster: Any) -> None:
     import psutil
 
