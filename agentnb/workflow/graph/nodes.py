@@ -166,8 +166,6 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     """The place that an error of the run itself names."""
     nodes: tuple[Node, ...] = ()
     """The top-level list, in the order in which it is walked."""
-    within: str = ""
-    """The path of the node whose action makes the graph, if one does: then that of the top-level list."""
     max_loops: int = DEFAULT_LOOPS
     """Maximum runs of a node within one loop."""
     max_plans: int = 0

@@ -69,7 +69,7 @@ def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: T
                 retry=Retry(max_attempts=step.retries, initial_delay_seconds=0) if step.retries else ONCE,
             )
         )
-    return Graph(where="plan", nodes=tuple(nodes), within=path)
+    return Graph(where="plan", nodes=tuple(nodes))
 
 
 def _does_nothing(step: PlanStep) -> bool:

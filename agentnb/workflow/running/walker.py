@@ -122,7 +122,7 @@ class Walker:
         if self._background:
             await self._wait_until_ended((*node.after, node.id))  # a jump may come to one that is still running
         path = f"{parent}/{node.id}" if parent else node.path
-        parent = parent or self._graph.within or node.path.rpartition("/")[0]  # tasks stand in blocks that are no nodes
+        parent = parent or node.path.rpartition("/")[0]  # tasks stand in blocks that are no nodes
         place = Place(path, parent, values)
         execution = Execution(node, place)
         if node.when is not None and not self._holds(execution):
