@@ -25,7 +25,6 @@ _FAILURE = re.compile(
 )
 """English words for a failure."""
 _NO_TODOS: frozenset[int] = frozenset()
-_NO_CALLS: frozenset[tuple[str, bytes]] = frozenset()
 _QUOTED = re.compile(r"\w{4,}")
 
 
@@ -44,7 +43,7 @@ class ToolFailures(msgspec.Struct, gc=False):
     """The tools that failed in the last round, in the order of their calls."""
     in_a_row: dict[str, int] = {}
     """For each failing tool, the number of rounds in a row; a round in which it also succeeded ends its row."""
-    calls: frozenset[tuple[str, bytes]] = _NO_CALLS
+    calls: frozenset[tuple[str, bytes]] = frozenset()
     """The calls that failed in the last round."""
     errors: tuple[str, ...] = ()
     """The beginnings of what these calls returned."""

@@ -21,6 +21,7 @@ from agentnb.interchange.labelled import Assessments, Labels, LabelsBeside, give
 from agentnb.interchange.trace_file import Problem, TraceFile
 from agentnb.store.check_values import note_look
 from agentnb.store.follow import FollowedRun
+from agentnb.store.labels import assessments_in
 from agentnb.store.store import AnyRun, Fold, Store, load_file, load_if_log, unreadable
 
 RunSource: TypeAlias = "Run | Store | str | Path | Iterable[Run | Store | str | Path]"
@@ -116,9 +117,9 @@ def labels_beside(source: RunSource) -> Assessments:
     """Return what the labels beside the files of a store or path say of runs, by their ids; runs in memory have theirs."""
     if not isinstance(source, Store | str | Path):
         return {}
+    if isinstance(source, Store):
+        return assessments_in(source.folder)
     beside, found = LabelsBeside(), Assessments()
-    if isinstance(source, Store):  # whose folder is the only one
-        return beside.of(str(source.folder), source.folder)
     for folder, root in dict.fromkeys((file.folder, file.root) for file in files_of(source)):
         found |= beside.of(folder, root)
     return found
