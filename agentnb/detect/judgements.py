@@ -36,9 +36,6 @@ AFTER_TOOLS = "tool_results"
 """The reason of a round that only follows from tool results; not counted, as nothing was decided."""
 
 
-_NONE_BEGUN: frozenset[tuple[int, str]] = frozenset()
-
-
 class ReasonCounts(msgspec.Struct, gc=False):
     """How often rounds began for each reason that a policy gave."""
 
@@ -83,7 +80,7 @@ class Judgements(msgspec.Struct, gc=False):
     _answers: Answers = msgspec.field(default_factory=Answers)
     _batch: Sequence[tuple[str, bytes]] = ()
     _todos: tuple[Todo, ...] = ()
-    _todos_begun: frozenset[tuple[int, str]] = _NONE_BEGUN
+    _todos_begun: frozenset[tuple[int, str]] = frozenset()
     _todos_before: Sequence[tuple[int, tuple[Todo, ...]]] = ()
     """For each change in the open round: the place of its call in the reply, and the list before the change."""
     _work_since_mark: bool = False
@@ -293,11 +290,12 @@ def _uses_results(one: WorkflowRound, run: RunFacts) -> bool:
     records = run.rounds[one.index - 1].records if one.index else ()
     texts = [record.result.text[:MAX_COMPARED].lower() for record in records if record.is_work and record.result is not None]
     prompt, answer = run.prompt.lower(), {*_WORDS.findall(one.text.lower())}
-    if not any(word in text for word in answer for text in texts):  # nor is it a word of one: no need to find them all
-        words = (word[0] for text in texts for word in _WORDS.finditer(text))
+    if not any(word in text for word in answer for text in texts):
+        # The answer uses no result. Nearly always the first words of the results show that the prompt lacks some of them.
+        words = (match[0] for text in texts for match in _WORDS.finditer(text))
         return all(word in prompt for word in words) and _words(*texts) <= _words(prompt)
-    found = _words(*texts) - _words(prompt)
-    return not found or not found.isdisjoint(answer)
+    new_words = _words(*texts) - _words(prompt)
+    return not new_words or not new_words.isdisjoint(answer)
 
 
 def _words(*texts: str) -> set[str]:
