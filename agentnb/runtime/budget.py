@@ -13,6 +13,7 @@ from agentnb.core.usage import NOTHING_USED, NestedUsage, Usage
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.policies.verdict import Stop
+from agentnb.runtime.clock import ignore
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.servers.servers import Servers
 
@@ -22,10 +23,6 @@ OWN = "budget"
 _NOTHING = NestedUsage(0.0, NOTHING_USED)
 SPENDING = ("pay", "left", "exhausted", "has_limit")
 """The methods of a budget."""
-
-
-def note_nothing() -> None:
-    """Take what is paid inside when no run is going on."""
 
 
 class SpentLimit(Protocol):
@@ -94,7 +91,7 @@ class Budget:
         """The run is not awaited: it continues after its parent run has ended."""
         self.closed = False
         """The run has ended; nobody awaits its nested runs."""
-        self.on_paid_inside: Callable[[], None] = note_nothing
+        self.on_paid_inside: Callable[[], None] = ignore
         """Called, from any thread, when a nested run has used tokens or dollars."""
         self._own = _NOTHING if usage is NOTHING_USED and not spent else NestedUsage(spent, usage)
         self._inside: dict[str, NestedUsage] = {}

@@ -23,8 +23,8 @@ def seconds_taken(events: Iterable[AnyEvent]) -> float:
     return taken
 
 
-def _note_nothing() -> None:
-    """Take that the time is up when nobody counts it."""
+def ignore() -> None:
+    """Do nothing: the listener while no run listens. One function for all runs, which would each hold a lambda."""
 
 
 class Clock:
@@ -38,7 +38,7 @@ class Clock:
         self._since: float | None = None
         self._holds = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._up: Callable[[], None] = _note_nothing
+        self._up: Callable[[], None] = ignore
 
     def start(self, up: Callable[[], None]) -> None:
         """Start counting; ``up`` is called once, when the time is up."""
@@ -48,7 +48,7 @@ class Clock:
     def stop(self) -> None:
         """Stop counting and drop the limit."""
         self._halt()
-        self._up = _note_nothing
+        self._up = ignore
         self.limit = None
 
     def hold(self) -> None:

@@ -48,7 +48,7 @@ def _is_too_deep(value: Any, most: int) -> bool:
         ]
         if not inner:
             return False
-        # An object that several containers hold is checked once, or ever more would come.
+        # An object that several containers hold is checked once: otherwise each level could be twice as long as the one before.
         level = inner if len(inner) <= len(level) else list({id(item): item for item in inner}.values())
     return True
 

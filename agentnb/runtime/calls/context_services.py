@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class InnerCalls(Protocol):
-    """What runs the calls that tools make."""
+    """Runs the calls that tools make."""
 
     async def call_inside(self, parent: str, name: str, arguments: Any) -> ToolOutcome:
         """Run a call that a tool makes itself, in the ``parent`` call."""

@@ -21,9 +21,10 @@ from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ServerFailed, StoreError
 from agentnb.policies.limits import OnLimit
 from agentnb.policies.verdict import Stop
-from agentnb.runtime.budget import current_budget, nested_levels, note_nothing
+from agentnb.runtime.budget import current_budget, nested_levels
 from agentnb.runtime.calls.dispatch import PATIENCE
 from agentnb.runtime.calls.run_context import RunContext
+from agentnb.runtime.clock import ignore
 from agentnb.runtime.event_log import now
 from agentnb.runtime.failure_place import LOOP, WORKFLOW, failure_place
 from agentnb.runtime.host.process_end import process_end
@@ -57,7 +58,7 @@ class Orchestrator(Protocol):
 
 
 class Orchestrated(Protocol):
-    """A run about to start: makes what does its work."""
+    """A run about to start: makes its orchestrator once its log is open."""
 
     def orchestrator(self, lifecycle: Lifecycle, first: e.AnyEvent) -> Orchestrator:
         """Return the orchestrator of the run, which begins with this event."""
@@ -473,7 +474,7 @@ class Lifecycle:
         """Drop what refers back to the lifecycle: so the memory of a run is free without a collection of garbage."""
         self._orchestrator = None
         self.inbox.close()
-        self.budget.on_paid_inside = note_nothing
+        self.budget.on_paid_inside = ignore
 
     def _log_late_commands(self) -> None:
         """Log commands that came too late for a round all the same."""
