@@ -80,7 +80,7 @@ class FileRedactor:
 
     def __init__(self, first_line: bytes = b"") -> None:
         """``first_line``: names the models, and may name the variables of their keys."""
-        if b"=" in first_line and b"key=" in first_line:  # one byte is looked for several times as fast
+        if b"=" in first_line and b"key=" in first_line:  # a search for one byte is several times as fast
             for variable in _NAMED_KEY.findall(first_line):
                 settings.expect_key(variable.decode())
         secrets = settings.secrets()

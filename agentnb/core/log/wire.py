@@ -91,7 +91,7 @@ DAMAGED = "The log was changed or is damaged; the lines before it are sound"
 _anything = msgspec.json.Decoder()
 _KNOWN = frozenset(kind.__struct_config__.tag for kind in KINDS)
 _SPECIAL = frozenset({OtherEvent, RunRecovered, _Start})
-"""Events that say something of the lines around them, or cannot stand in a log under their own name, or at their place."""
+"""Events that change how the lines around them are read, or that a log holds under another name or only at its beginning."""
 
 
 class _Base(msgspec.Struct):

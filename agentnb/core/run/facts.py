@@ -55,7 +55,7 @@ class _Views(msgspec.Struct, gc=False):
 class RunFacts:
     """One run, up to its latest event, as far as it is a matter of fact."""
 
-    # What few runs have begins as an empty tuple: the garbage collector looks at each list and set of all runs that are open.
+    # Lists that most runs leave empty begin as tuples: the garbage collector visits each list and set of every open run.
 
     __slots__ = (
         *("_opening", "_prompt", "_tools", "_roles", "_settings", "_guidance", "_given_guidance", "_inherited", "_output_type"),

@@ -118,7 +118,7 @@ class Permissions:
 class ToolPermissions:
     """The permissions of a run for the calls of one tool."""
 
-    # Of most runs, which have no rules.
+    # Most runs have no rules.
     _confirms = _denies = _inner_asks = _allows = _asks = NO_MATCHER
 
     def __init__(self, permissions: Permissions, name: str, tool: Tool, work_dir: Path) -> None:

@@ -80,7 +80,7 @@ class Elicitation:
         self.grants: ReachingGrants = ReachingGrants(log, around, grants)
         self.book: QuestionBook = QuestionBook(log, ids, grants)
         self._programs: dict[asyncio.Task[None], None] = {}
-        """Those that answer in the person's place; the event loop alone would not keep them."""
+        """Tasks that answer in the person's place; the event loop holds tasks only weakly."""
         self._clock = clock or Clock()
         self._open: dict[str, asyncio.Future[Answer]] = {}
         self._may_wait: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ from agentnb.runtime.replies.model_calls import ModelCalls
 
 
 class Payer(Protocol):
-    """A run as far as it asks models: its lifecycle, or the runner of its steps."""
+    """The part of a run that pays for model calls: its lifecycle, or the runner of its steps."""
 
     log: EventLog
     budget: Budget

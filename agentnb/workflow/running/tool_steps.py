@@ -134,7 +134,7 @@ def _failed(tool: Tool, outcome: ToolOutcome) -> StepFailure:
 
 
 def _output(tool: Tool, call: Call) -> Any:
-    """Return the output of a call that has ended; raise for one that gave none."""
+    """Return the output of an ended call. Raises `StepEndedBadly` if it failed or was blocked, `Suspended` if it waits."""
     outcome = call.outcome
     if call.block is not None:
         raise StepEndedBadly(_blocked(tool, call.block))
