@@ -32,7 +32,7 @@ from agentnb.experiments.planning.problems import (
     settings_problems,
 )
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
-from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, unseeded_models
+from agentnb.experiments.planning.variants import Variant, model_names_of, name_of, read_models, unseeded_models
 from agentnb.experiments.report.setup import Setup
 from agentnb.experiments.report.versions import versions_here
 from agentnb.experiments.report.write import write_report
@@ -333,14 +333,11 @@ class Experiment:
 
     @cached_property
     def _models(self) -> tuple[str | Model, ...]:
-        models = self.models
-        if models is None:
-            return ()
-        return (models,) if isinstance(models, str) or not isinstance(models, Iterable) else tuple(models)
+        return read_models(self.models)
 
     @property
     def _model_names(self) -> tuple[str, ...]:
-        return tuple(map(name_of, self._models)) or (OWN_MODEL,)
+        return model_names_of(self._models)
 
     @property
     def _variant_names(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from agentnb.experiments.planning.checks import MEASURES, Check, read_checks
 from agentnb.experiments.planning.content import content_hash, source_of
 from agentnb.experiments.planning.problems import are_free, check_models
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
-from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, read_variants, unseeded_models
+from agentnb.experiments.planning.variants import Variant, is_persona, name_of, read_models, read_variants, unseeded_models
 from agentnb.experiments.results.comparison import Comparison, compare
 from agentnb.experiments.results.folder import ExperimentFolder, Memory, Note, Plan, Records, with_note
 from agentnb.experiments.running.control import ProgressWatcher
@@ -277,10 +277,7 @@ class Search:
 
     @cached_property
     def _models(self) -> tuple[str | Model, ...]:
-        model = self.model
-        if model is None:
-            return ()
-        return (model,) if isinstance(model, str) or not isinstance(model, Iterable) else tuple(model)
+        return read_models(self.model)
 
     @cached_property
     def _cell_plan(self) -> CellPlan:
@@ -288,8 +285,7 @@ class Search:
         return CellPlan(
             self.id,
             read.tasks,
-            self._models or (None,),
-            tuple(map(name_of, self._models)) or (OWN_MODEL,),
+            self._models,
             self.agent,
             read.checks,
             read.primary,
@@ -392,7 +388,7 @@ class Search:
         if self.propose is not None:
             return
         model = self._proposer
-        if model is None or name_of(model).startswith("simulated:"):
+        if model is None or is_persona(model):
             named = "No model" if model is None else name_of(model)
             yield f"{named} can propose nothing. Give proposer= a language model, or propose= a function"
             return
