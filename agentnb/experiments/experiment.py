@@ -495,7 +495,7 @@ class Experiment:
     ) -> None:
         rows, work = records.rows(), self._work
         retried = {} if plan is None else _retried(plan, rows)
-        spent = sum(row.spent or row.cost or 0.0 for row in records.attempts())
+        spent = sum(row.known_cost for row in records.attempts())
         spending = CellSpending(self.budget, spent, self._bounds(rows.values()))
         executor = self._executor(work, records, spending)
         engine = Engine(schedules, work, records, control, spending, executor, retried, self._judges)

@@ -219,7 +219,7 @@ class Search:
             raise
         outcome.runs += len(results.rows)
         assert results.records is not None, "results of an experiment have them"
-        ledger.other_costs += sum(row.spent or row.cost or 0.0 for row in results.records.attempts())
+        ledger.other_costs += sum(row.known_cost for row in results.records.attempts())
         if results.missing:
             outcome.notes.append(f"not judged: {counted(results.missing, 'run')} of the judgement missing")
         else:
