@@ -21,7 +21,7 @@ from agentnb.experiments.pilot import Pilot, pilot_of
 from agentnb.experiments.planning.assignment import Assignment
 from agentnb.experiments.planning.cells import Schedule, Seeds
 from agentnb.experiments.planning.checks import Check, read_checks
-from agentnb.experiments.planning.content import content_hash, source_of
+from agentnb.experiments.planning.content import changed_names, content_hash, source_of
 from agentnb.experiments.planning.looks import Look, look_problems, looks_of, read_looks, stages_of
 from agentnb.experiments.planning.problems import (
     are_free,
@@ -136,7 +136,8 @@ class Experiment:
             problems += look_problems((self._original or self)._read.tasks, self._read.looks, self.seed)
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:
             problems.append(
-                f"The experiment has changed since {self._records!r} was begun: {_difference(self._plan.frozen, self._frozen)}."
+                f"The experiment has changed since {self._records!r} was begun:"
+                f" {changed_names(self._plan.frozen, self._frozen)}."
                 " Give it another folder, or take the change back; more tasks and repeats: extend(...)"
             )
         if problems:
@@ -554,18 +555,3 @@ def _retried(plan: Plan, rows: Mapping[str, Row]) -> dict[str, int]:
             for key in note.keys:
                 marks[key] = marks.get(key, 0) + 1
     return {key: rows[key].attempt + 1 for key, count in marks.items() if key in rows and rows[key].attempt <= count}
-
-
-def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return the names of what differs."""
-    parts = []
-    for name in dict.fromkeys([*before, *now]):
-        old, new = before.get(name), now.get(name)
-        if old == new:
-            continue
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            inner = [str(key) for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
-            parts.append(f"{name} ({', '.join(inner)})")
-        else:
-            parts.append(name)
-    return ", ".join(parts)

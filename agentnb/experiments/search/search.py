@@ -18,7 +18,7 @@ from agentnb.experiments.design import design_of
 from agentnb.experiments.experiment import Experiment
 from agentnb.experiments.planning.cells import Seeds
 from agentnb.experiments.planning.checks import MEASURES, Check, read_checks
-from agentnb.experiments.planning.content import content_hash, source_of
+from agentnb.experiments.planning.content import changed_names, content_hash, source_of
 from agentnb.experiments.planning.problems import are_free, check_models
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
 from agentnb.experiments.planning.variants import Variant, is_persona, name_of, read_models, read_variants, unseeded_models
@@ -150,7 +150,7 @@ class Search:
     @property
     def id(self) -> str:
         """The name of the search: a hash of what is frozen."""
-        return content_hash(self._frozen)[:12]
+        return self._frozen_hash[:12]
 
     async def _run(self, control: SearchControl, watch: ProgressWatcher | None, show: bool) -> SearchResult:
         records = self._records
@@ -362,6 +362,10 @@ class Search:
         }
 
     @cached_property
+    def _frozen_hash(self) -> str:
+        return content_hash(self._frozen)
+
+    @cached_property
     def _path(self) -> Path | None:
         if self.folder is False:
             return None
@@ -399,15 +403,14 @@ class Search:
 
     def _freeze(self) -> Plan:
         """Freeze what the search is with its first run, or raise `SettingsError` if it is another one than in its folder."""
-        records, hashed = self._records, content_hash(self._frozen)
+        records = self._records
         plan = records.plan()
         if plan is None:
-            plan = Plan(self.id, hashed, self._frozen, datetime.now(UTC))
+            plan = Plan(self.id, self._frozen_hash, self._frozen, datetime.now(UTC))
             records.keep_plan(plan)
-        if plan.hash != hashed:
-            changed = [name for name, value in self._frozen.items() if plan.frozen.get(name) != value]
+        if plan.hash != self._frozen_hash:
             raise SettingsError(
-                f"The search has changed since {records!r} was begun: {', '.join(changed)}",
+                f"The search has changed since {records!r} was begun: {changed_names(plan.frozen, self._frozen)}",
                 "Give it another folder, or take the change back",
             )
         return plan
