@@ -13,7 +13,7 @@ from agentnb.experiments.design import DRAWS
 from agentnb.experiments.planning.variants import Variant, name_of
 from agentnb.experiments.planning.verdicts import AskedCheck
 from agentnb.experiments.report import rounds
-from agentnb.experiments.report.document import Block, Bullets, Facts, Grid, Heading, Paragraph
+from agentnb.experiments.report.document import Block, Facts, Grid, Heading, Paragraph
 from agentnb.experiments.report.rounds import names_of
 from agentnb.experiments.report.setup import Setup
 from agentnb.experiments.report.versions import versions_here
@@ -193,8 +193,3 @@ def _date(at: datetime | None) -> str:
 def dated(text: str, at: datetime | None) -> str:
     """Return a deviation with its date."""
     return text if at is None else f"{text} ({_date(at)})"
-
-
-def listed_or(items: Sequence[str], nothing: str) -> Block:
-    """Return the items as a list, or the sentence that there is none."""
-    return Bullets(items) if items else Paragraph(nothing)
