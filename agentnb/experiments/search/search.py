@@ -187,8 +187,8 @@ class Search:
 
     def _end(self, plan: Plan, search: CandidateSearch) -> Note:
         """Note that the candidates are tried: from here on another best set is out of the question."""
-        told = self._cut_note(search) if search.is_cut else ""
-        plan = with_note(plan, ENDED, told, tuple([trial.candidate for trial in search.trials]))
+        reason = self._cut_note(search) if search.is_cut else ""
+        plan = with_note(plan, ENDED, reason, tuple([trial.candidate for trial in search.trials]))
         self._records.keep_plan(plan)
         return plan.notes[-1]
 
