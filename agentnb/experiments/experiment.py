@@ -21,7 +21,7 @@ from agentnb.experiments.pilot import Pilot, pilot_of
 from agentnb.experiments.planning.assignment import Assignment
 from agentnb.experiments.planning.cells import Schedule, Seeds
 from agentnb.experiments.planning.checks import Check, read_checks
-from agentnb.experiments.planning.content import content_hash, source_of
+from agentnb.experiments.planning.content import changed_names, content_hash, source_of
 from agentnb.experiments.planning.looks import Look, look_problems, looks_of, read_looks, stages_of
 from agentnb.experiments.planning.problems import (
     are_free,
@@ -32,7 +32,7 @@ from agentnb.experiments.planning.problems import (
     settings_problems,
 )
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
-from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, unseeded_models
+from agentnb.experiments.planning.variants import Variant, model_names_of, name_of, read_models, unseeded_models
 from agentnb.experiments.report.setup import Setup
 from agentnb.experiments.report.versions import versions_here
 from agentnb.experiments.report.write import write_report
@@ -136,7 +136,8 @@ class Experiment:
             problems += look_problems((self._original or self)._read.tasks, self._read.looks, self.seed)
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:
             problems.append(
-                f"The experiment has changed since {self._records!r} was begun: {_difference(self._plan.frozen, self._frozen)}."
+                f"The experiment has changed since {self._records!r} was begun:"
+                f" {changed_names(self._plan.frozen, self._frozen)}."
                 " Give it another folder, or take the change back; more tasks and repeats: extend(...)"
             )
         if problems:
@@ -333,14 +334,11 @@ class Experiment:
 
     @cached_property
     def _models(self) -> tuple[str | Model, ...]:
-        models = self.models
-        if models is None:
-            return ()
-        return (models,) if isinstance(models, str) or not isinstance(models, Iterable) else tuple(models)
+        return read_models(self.models)
 
     @property
     def _model_names(self) -> tuple[str, ...]:
-        return tuple(map(name_of, self._models)) or (OWN_MODEL,)
+        return model_names_of(self._models)
 
     @property
     def _variant_names(self) -> tuple[str, ...]:
@@ -498,7 +496,7 @@ class Experiment:
     ) -> None:
         rows, work = records.rows(), self._work
         retried = {} if plan is None else _retried(plan, rows)
-        spent = sum(row.spent or row.cost or 0.0 for row in records.attempts())
+        spent = sum(row.known_cost for row in records.attempts())
         spending = CellSpending(self.budget, spent, self._bounds(rows.values()))
         executor = self._executor(work, records, spending)
         engine = Engine(schedules, work, records, control, spending, executor, retried, self._judges)
@@ -557,18 +555,3 @@ def _retried(plan: Plan, rows: Mapping[str, Row]) -> dict[str, int]:
             for key in note.keys:
                 marks[key] = marks.get(key, 0) + 1
     return {key: rows[key].attempt + 1 for key, count in marks.items() if key in rows and rows[key].attempt <= count}
-
-
-def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return the names of what differs."""
-    parts = []
-    for name in dict.fromkeys([*before, *now]):
-        old, new = before.get(name), now.get(name)
-        if old == new:
-            continue
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            inner = [str(key) for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
-            parts.append(f"{name} ({', '.join(inner)})")
-        else:
-            parts.append(name)
-    return ", ".join(parts)

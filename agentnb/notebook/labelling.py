@@ -79,6 +79,7 @@ def _drawn(runs: Sequence[Run], sample: int | None, seed: int) -> Sequence[Run]:
     if len(arms) > 1:
         arms.pop("", None)  # nested runs, which are parts of others
     kept = {run.id for arm in arms.values() for run in arm[:sample]}
+    # By another hash than the draw: by the same one, the arm of which a smaller share is drawn would come first.
     return sorted((run for run in runs if run.id in kept), key=lambda run: sha256(f"{run.id} {seed}".encode()).digest())
 
 

@@ -23,6 +23,7 @@ from agentnb.errors import AgentnbError, UrlNotAllowed
 from agentnb.experiments.experiment import Experiment
 from agentnb.experiments.form.python_source import experiment_in
 from agentnb.experiments.form.yaml_reader import read_experiment
+from agentnb.experiments.planning.variants import read_models
 from agentnb.experiments.results.comparison import compare
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.views.comparison_view import comparison_text
@@ -90,8 +91,7 @@ def _told(results: Results) -> Iterator[str]:
 
 def _models_of(found: Experiment) -> Iterator[Any]:
     """Yield the models that the experiment names: its own, and those of its agents."""
-    models = found.models
-    yield from [models] if models is None or isinstance(models, str) or hasattr(models, "stream") else models
+    yield from read_models(found.models)
     variants = found.variants.values() if isinstance(found.variants, Mapping) else found.variants
     for one in (found.agent, *variants):
         yield one.model if isinstance(one, Agent) else one.get("model") if isinstance(one, Mapping) else None

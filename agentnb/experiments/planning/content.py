@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -35,6 +35,21 @@ def content_hash(*parts: Any) -> str:
     except (TypeError, UnicodeEncodeError):  # keys that JSON has not, or half a surrogate pair
         data = repr(parts).encode("utf-8", "backslashreplace")
     return hashlib.sha256(data).hexdigest()[:HASH_LETTERS]
+
+
+def changed_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return the names of what differs between two frozen plans, those inside of mappings in brackets."""
+    parts = []
+    for name in dict.fromkeys([*before, *now]):
+        old, new = before.get(name), now.get(name)
+        if old == new:
+            continue
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            inner = [str(key) for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+            parts.append(f"{name} ({', '.join(inner)})")
+        else:
+            parts.append(name)
+    return ", ".join(parts)
 
 
 def source_of(value: Any, seen: tuple[int, ...] = ()) -> str:

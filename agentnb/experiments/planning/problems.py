@@ -14,7 +14,7 @@ from agentnb.examples import path as example
 from agentnb.experiments.planning.check_time import TooSlow, outcome_here
 from agentnb.experiments.planning.checks import Check
 from agentnb.experiments.planning.tasks import ExperimentTask, listed, names_column, prompt_of
-from agentnb.experiments.planning.variants import Variant, equal_variants, forked_changes, name_of
+from agentnb.experiments.planning.variants import Variant, equal_variants, forked_changes, is_persona, name_of
 from agentnb.experiments.planning.verdicts import AskedCheck
 from agentnb.interchange.files import load_trace
 from agentnb.models.model import Model
@@ -169,9 +169,7 @@ def are_free(variants: Iterable[Variant], models: Sequence[str | Model], checks:
     """Return whether no model costs anything, those of judges included: personas, without a price of their own."""
     used: list[str | Model | None] = [*models] or [one.model for one in variants]
     used += [one.function.model for one in checks if isinstance(one.function, AskedCheck)]
-    return all(
-        model is not None and name_of(model).startswith("simulated:") and "price=" not in name_of(model) for model in used
-    )
+    return all(model is not None and is_persona(model) and "price=" not in name_of(model) for model in used)
 
 
 def _once(models: Iterable[str | Model]) -> list[str | Model]:

@@ -116,9 +116,26 @@ def unseeded_models(variants: Iterable[Variant], models: Iterable[str | Model]) 
     return tuple(dict.fromkeys(name_of(one) for one in used if not takes_seed(one)))
 
 
+def read_models(models: Iterable[str | Model] | str | Model | None) -> tuple[str | Model, ...]:
+    """Return one or several models as a tuple; empty for None, where each variant has its own."""
+    if models is None:
+        return ()
+    return (models,) if isinstance(models, str) or not isinstance(models, Iterable) else tuple(models)
+
+
+def model_names_of(models: Iterable[str | Model]) -> tuple[str, ...]:
+    """Return the names of the models as cells have them: `OWN_MODEL` alone where there is none."""
+    return tuple(map(name_of, models)) or (OWN_MODEL,)
+
+
 def name_of(model: str | Model) -> str:
     """Return ``provider:model``."""
     return str(model) if isinstance(model, str) else model.name
+
+
+def is_persona(model: str | Model) -> bool:
+    """Return whether a model is one of agentnb's own simulated ones, which say nothing about language models."""
+    return name_of(model).startswith("simulated:")
 
 
 NOT_CONFINED = "agents of others (acp) are not run in experiments: nobody is there to ask, and nothing would confine them"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from io import BytesIO
 from typing import TYPE_CHECKING
 
 from agentnb.errors import SettingsError
 from agentnb.experiments.report.document import Block, Paragraph, Picture
 from agentnb.experiments.results.comparison import PASSES, Comparison
 from agentnb.experiments.results.results import Results
-from agentnb.plots.drawing.figure import SHARPNESS
+from agentnb.plots.drawing.figure import png_of
 from agentnb.plots.experiments.cost_against_success import cost_against_success
 from agentnb.plots.experiments.differences import differences
 from agentnb.plots.experiments.flips import flips
@@ -39,7 +38,5 @@ def figures_of(results: Results, comparisons: Sequence[Comparison]) -> Iterator[
 
 
 def _picture(name: str, figure: Figure) -> Picture:
-    file = BytesIO()
-    figure.savefig(file, format="png", dpi=figure.dpi * SHARPNESS, facecolor=figure.get_facecolor(), backend="agg")
     width, _ = figure.get_size_inches() * figure.dpi
-    return Picture(name, file.getvalue(), round(width), str(getattr(figure, "description", name)))
+    return Picture(name, png_of(figure), round(width), str(getattr(figure, "description", name)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from agentnb.core.log.events import ModelReplied
@@ -13,13 +13,13 @@ from agentnb.experiments.design import DRAWS
 from agentnb.experiments.planning.variants import Variant, name_of
 from agentnb.experiments.planning.verdicts import AskedCheck
 from agentnb.experiments.report import rounds
-from agentnb.experiments.report.document import Block, Bullets, Facts, Grid, Heading, Paragraph
+from agentnb.experiments.report.document import Block, Facts, Grid, Heading, Paragraph
 from agentnb.experiments.report.rounds import names_of
 from agentnb.experiments.report.setup import Setup
 from agentnb.experiments.report.versions import versions_here
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import Row
-from agentnb.experiments.views.numbers import UNKNOWN, money
+from agentnb.experiments.views.numbers import UNKNOWN, money, total_money
 from agentnb.guidance.draws import RandomGuidance
 from agentnb.workflow.workflow import Workflow
 
@@ -156,13 +156,7 @@ def _served(results: Results, row: Row) -> str:
 def _spent(rows: Sequence[Row]) -> Iterator[str]:
     for counts in ([row.input_tokens for row in rows], [row.output_tokens for row in rows]):
         yield UNKNOWN if None in counts else f"{sum(count or 0 for count in counts):,}"
-    yield _total(row.cost for row in rows)
-
-
-def _total(costs: Iterable[float | None]) -> str:
-    """Return the sum of costs; unknown if one is."""
-    known = [*costs]
-    return money(None if None in known else sum(cost or 0.0 for cost in known))
+    yield total_money(row.cost for row in rows)
 
 
 def _record(results: Results, setup: Setup) -> Iterator[tuple[str, str, str]]:
@@ -177,7 +171,7 @@ def _record(results: Results, setup: Setup) -> Iterator[tuple[str, str, str]]:
     if now != plan.versions:
         yield "Versions of this report", _versions(now), ""
     if _judges(setup):
-        yield "Judging", _total(row.judging_cost for row in results.rows), "cost of verdicts, besides those of runs"
+        yield "Judging", total_money(row.judging_cost for row in results.rows), "cost of verdicts, besides those of runs"
     if setup.settings["budget"] is not None:
         yield "Budget", money(setup.settings["budget"]), "for all runs"
 
@@ -193,8 +187,3 @@ def _date(at: datetime | None) -> str:
 def dated(text: str, at: datetime | None) -> str:
     """Return a deviation with its date."""
     return text if at is None else f"{text} ({_date(at)})"
-
-
-def listed_or(items: Sequence[str], nothing: str) -> Block:
-    """Return the items as a list, or the sentence that there is none."""
-    return Bullets(items) if items else Paragraph(nothing)

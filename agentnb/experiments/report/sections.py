@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from agentnb.experiments.planning.variants import is_persona
 from agentnb.experiments.report.document import Block, Bullets, Document, Facts, Grid, Heading, Paragraph
 from agentnb.experiments.report.figures import figures_of
 from agentnb.experiments.report.flow import flow_alone, flow_of
@@ -19,8 +20,6 @@ from agentnb.experiments.results.rows import STATES
 from agentnb.experiments.views.comparison_facts import facts, heading, sensitivity, states_of, verdict
 from agentnb.experiments.views.results_view import NO_DIFFERENCE, means_of
 
-PERSONAS = "simulated:"
-"""Begins the names of personas."""
 LIMITS = (
     "The claim is about these tasks, models, variants and versions, and about others only as far as they are like them.",
     "Cost, tokens, time, loops and further checks are secondary: their intervals and p values are adjusted neither for each"
@@ -120,6 +119,6 @@ def _sensitivity(comparisons: Sequence[Comparison]) -> Iterator[Block]:
 
 def _limits(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
     yield Heading("Limits of the claim")
-    are_personas = all(row.model.startswith(PERSONAS) for row in results.rows)
+    are_personas = all(is_persona(row.model) for row in results.rows)
     warnings = dict.fromkeys(f"{one.a} minus {one.b}: {text}" for one in comparisons for text in one.warnings)
     yield Bullets([*LIMITS, *([OF_PERSONAS] if are_personas else []), *warnings])

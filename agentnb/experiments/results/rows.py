@@ -118,6 +118,11 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
         return None if self.cost is None or self.judging_cost is None else self.cost + self.judging_cost
 
     @property
+    def known_cost(self) -> float:
+        """US dollars of the run and of its judging, as far as they are known."""
+        return self.spent or self.cost or 0.0
+
+    @property
     def covered(self) -> Row:
         """The row without all that its run came to."""
         return Row(**{name: getattr(self, name) for name in NAMING}, status=COVERED)

@@ -160,23 +160,22 @@ def _too_few(found: WeightedDifference) -> str:
 # Associations in other runs
 
 
-def _associations(known: Sequence[Run], measure: NearOutcome, outcome: str) -> list[dict[str, Any]]:
+def _associations(runs: Iterable[Run], measure: NearOutcome, outcome: str) -> list[dict[str, Any]]:
     """Return the rows of associations: rounds with guidance, and rounds of other runs that would have had it."""
     given: dict[Given, dict[str, list[bool]]] = {}
     without: dict[Given, dict[str, list[bool]]] = {}
     sets: dict[tuple[str, str, str], GuidanceSet] = {}
-    for run in known:
-        model, used, value = _without_seed(run.model), run.guidance_in_force, measure(run)
+    measured = [(run, _without_seed(run.model), measure(run)) for run in runs]
+    for run, model, value in measured:
         for one in run.rounds:
-            for told, verdict in zip(one.guidance, one.followed, strict=False):
-                kind = Given(model, told.set, told.version, Place(told.cell, one.reason))
+            for guidance, verdict in zip(one.guidance, one.followed, strict=False):
+                kind = Given(model, guidance.set, guidance.version, Place(guidance.cell, one.reason))
                 _add(given, kind, run, value(one.index, verdict.followed))
-        if used.texts:
+        if (used := run.guidance_in_force).texts:
             sets.setdefault((model, used.set, used.version), GuidanceSet.as_logged(used.set, used.texts))
-    for run in known:
-        value = measure(run)
-        for (model, name, version), words in sets.items():
-            if model == _without_seed(run.model):
+    for run, model, value in measured:
+        for (of_model, name, version), words in sets.items():
+            if of_model == model:
                 for index, place, followed in _lacking(run, words):
                     _add(without, Given(model, name, version, place), run, value(index, followed))
     return [_association_row(one, by_run, without.get(one, {}), outcome) for one, by_run in sorted(given.items())]

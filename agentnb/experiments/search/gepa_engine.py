@@ -82,29 +82,29 @@ class CandidateSearch:
         """Return the next candidate; None, and a trial that says why, if there is none to try."""
         rows = await self.cells.rows(guidance, self.looks[0])
         plan = self.cells.plan
-        prompts = {task.id: str(task.row.get("prompt", "")) for task in plan.tasks}
 
         def request() -> ProposalRequest:
+            prompts = {task.id: str(task.row.get("prompt", "")) for task in plan.tasks}
             examples = examples_of(rows, plan.primary, prompts, self.cells.records)
             return ProposalRequest(guidance, examples, tuple(self.trials))
 
         before = self.proposals.cost
-        made = await self.proposals.get(len(self.trials), request, guidance.version, self.cells.ledger.available)
+        proposed = await self.proposals.get(len(self.trials), request, guidance.version, self.cells.ledger.available)
         self.cells.ledger.other_costs += self.proposals.cost - before
-        candidate, why = self._candidate(guidance, made)
-        if candidate is None or made.proposal is None:
-            self.trials.append(Trial(made.proposal, accepted=False, why=why))
+        candidate, why = self._candidate(guidance, proposed)
+        if candidate is None or proposed.proposal is None:
+            self.trials.append(Trial(proposed.proposal, accepted=False, why=why))
             return None
         self._seen.add(candidate.version)
-        self._pending = made.proposal, candidate
+        self._pending = proposed.proposal, candidate
         return candidate
 
-    def _candidate(self, guidance: GuidanceSet, made: Proposed) -> tuple[GuidanceSet | None, str]:
+    def _candidate(self, guidance: GuidanceSet, proposed: Proposed) -> tuple[GuidanceSet | None, str]:
         """Return the candidate that a proposal makes, or why it makes none to try."""
-        if made.proposal is None:
-            return None, made.why
+        if proposed.proposal is None:
+            return None, proposed.why
         try:
-            candidate = apply_proposal(guidance, made.proposal)
+            candidate = apply_proposal(guidance, proposed.proposal)
         except SettingsError as error:
             return None, error.what
         return (None, "it makes a set that was tried before") if candidate.version in self._seen else (candidate, "")
@@ -123,8 +123,8 @@ class CandidateSearch:
             comparison = Comparison(candidate.name, guidance.name, plan.primary, new, old)
             look = look_at(comparison, len(looks), is_last=number == len(looks))
             if look.accepted is not None:
-                told = "shown to be better" if look.accepted else "not shown to be better"
-                why, accepted, difference = f"{told} at look {number} of {len(looks)}", look.accepted, look.difference
+                verdict = "shown to be better" if look.accepted else "not shown to be better"
+                why, accepted, difference = f"{verdict} at look {number} of {len(looks)}", look.accepted, look.difference
                 break
         trial = Trial(proposal, accepted, why, candidate.name, difference)
         if accepted:
@@ -226,11 +226,11 @@ class _GepaThread:
     def _propose(self, candidate: dict[str, str], dataset: Any, components: list[str]) -> Mapping[str, str]:
         """Return the parts of the next candidate, or none. Gepa would call it again after an error: it is raised later."""
         try:
-            made = self._wait(self.search.propose(candidate_of(candidate)))
+            proposed = self._wait(self.search.propose(candidate_of(candidate)))
         except BaseException as error:
             self._error = error
             return {}
-        return {} if made is None else dict(made.parts)
+        return {} if proposed is None else dict(proposed.parts)
 
     def should_accept(self, proposal: Any, state: Any) -> bool:
         """Return whether a candidate replaces its parent, which is the best so far."""

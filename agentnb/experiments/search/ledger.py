@@ -26,7 +26,7 @@ class Ledger(CellSpending):
 
     def __init__(self, limit: float | None, rows: Iterable[Row], other_costs: float, reserved: int) -> None:
         """``rows``: of cells that were run; ``other_costs``: US dollars of proposals; ``reserved``: cells of the judgement."""
-        costs = [row.spent or row.cost or 0.0 for row in rows]
+        costs = [row.known_cost for row in rows]
         super().__init__(limit, sum(costs), {CANDIDATES: max(costs)} if costs else {})
         self.other_costs = other_costs
         self.reserved = reserved

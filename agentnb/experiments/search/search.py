@@ -18,10 +18,10 @@ from agentnb.experiments.design import design_of
 from agentnb.experiments.experiment import Experiment
 from agentnb.experiments.planning.cells import Seeds
 from agentnb.experiments.planning.checks import MEASURES, Check, read_checks
-from agentnb.experiments.planning.content import content_hash, source_of
+from agentnb.experiments.planning.content import changed_names, content_hash, source_of
 from agentnb.experiments.planning.problems import are_free, check_models
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
-from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, read_variants, unseeded_models
+from agentnb.experiments.planning.variants import Variant, is_persona, name_of, read_models, read_variants, unseeded_models
 from agentnb.experiments.results.comparison import Comparison, compare
 from agentnb.experiments.results.folder import ExperimentFolder, Memory, Note, Plan, Records, with_note
 from agentnb.experiments.running.control import ProgressWatcher
@@ -150,7 +150,7 @@ class Search:
     @property
     def id(self) -> str:
         """The name of the search: a hash of what is frozen."""
-        return content_hash(self._frozen)[:12]
+        return self._frozen_hash[:12]
 
     async def _run(self, control: SearchControl, watch: ProgressWatcher | None, show: bool) -> SearchResult:
         records = self._records
@@ -187,8 +187,8 @@ class Search:
 
     def _end(self, plan: Plan, search: CandidateSearch) -> Note:
         """Note that the candidates are tried: from here on another best set is out of the question."""
-        told = self._cut_note(search) if search.is_cut else ""
-        plan = with_note(plan, ENDED, told, tuple([trial.candidate for trial in search.trials]))
+        reason = self._cut_note(search) if search.is_cut else ""
+        plan = with_note(plan, ENDED, reason, tuple([trial.candidate for trial in search.trials]))
         self._records.keep_plan(plan)
         return plan.notes[-1]
 
@@ -219,7 +219,7 @@ class Search:
             raise
         outcome.runs += len(results.rows)
         assert results.records is not None, "results of an experiment have them"
-        ledger.other_costs += sum(row.spent or row.cost or 0.0 for row in results.records.attempts())
+        ledger.other_costs += sum(row.known_cost for row in results.records.attempts())
         if results.missing:
             outcome.notes.append(f"not judged: {counted(results.missing, 'run')} of the judgement missing")
         else:
@@ -277,10 +277,7 @@ class Search:
 
     @cached_property
     def _models(self) -> tuple[str | Model, ...]:
-        model = self.model
-        if model is None:
-            return ()
-        return (model,) if isinstance(model, str) or not isinstance(model, Iterable) else tuple(model)
+        return read_models(self.model)
 
     @cached_property
     def _cell_plan(self) -> CellPlan:
@@ -288,8 +285,7 @@ class Search:
         return CellPlan(
             self.id,
             read.tasks,
-            self._models or (None,),
-            tuple(map(name_of, self._models)) or (OWN_MODEL,),
+            self._models,
             self.agent,
             read.checks,
             read.primary,
@@ -366,6 +362,10 @@ class Search:
         }
 
     @cached_property
+    def _frozen_hash(self) -> str:
+        return content_hash(self._frozen)
+
+    @cached_property
     def _path(self) -> Path | None:
         if self.folder is False:
             return None
@@ -392,7 +392,7 @@ class Search:
         if self.propose is not None:
             return
         model = self._proposer
-        if model is None or name_of(model).startswith("simulated:"):
+        if model is None or is_persona(model):
             named = "No model" if model is None else name_of(model)
             yield f"{named} can propose nothing. Give proposer= a language model, or propose= a function"
             return
@@ -403,15 +403,14 @@ class Search:
 
     def _freeze(self) -> Plan:
         """Freeze what the search is with its first run, or raise `SettingsError` if it is another one than in its folder."""
-        records, hashed = self._records, content_hash(self._frozen)
+        records = self._records
         plan = records.plan()
         if plan is None:
-            plan = Plan(self.id, hashed, self._frozen, datetime.now(UTC))
+            plan = Plan(self.id, self._frozen_hash, self._frozen, datetime.now(UTC))
             records.keep_plan(plan)
-        if plan.hash != hashed:
-            changed = [name for name, value in self._frozen.items() if plan.frozen.get(name) != value]
+        if plan.hash != self._frozen_hash:
             raise SettingsError(
-                f"The search has changed since {records!r} was begun: {', '.join(changed)}",
+                f"The search has changed since {records!r} was begun: {changed_names(plan.frozen, self._frozen)}",
                 "Give it another folder, or take the change back",
             )
         return plan

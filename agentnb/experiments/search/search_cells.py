@@ -10,7 +10,7 @@ from agentnb.errors import ExperimentProblems
 from agentnb.experiments.planning.cells import Schedule, Seeds
 from agentnb.experiments.planning.checks import Check
 from agentnb.experiments.planning.tasks import ExperimentTask
-from agentnb.experiments.planning.variants import Variant, read_variants
+from agentnb.experiments.planning.variants import Variant, model_names_of, read_variants
 from agentnb.experiments.results.folder import Records
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running.cell_runs import Work
@@ -27,9 +27,8 @@ class CellPlan:
 
     id: str
     tasks: Sequence[ExperimentTask]
-    models: Sequence[str | Model | None]
-    """None for the agent's own."""
-    model_names: Sequence[str]
+    models: Sequence[str | Model]
+    """Empty for the agent's own."""
     agent: Any
     checks: Sequence[Check]
     primary: str
@@ -44,19 +43,20 @@ class CellPlan:
         """Return the variant of a candidate, named by its content."""
         problems: list[str] = []
         named = {"start": self.start} if guidance.version == self.start.version else {guidance.name: guidance}
-        variants = read_variants(named, self.agent, [one for one in self.models if one is not None], problems)
+        variants = read_variants(named, self.agent, self.models, problems)
         if problems:
             raise ExperimentProblems.of(problems)
         return variants[0]
 
     def schedule(self, variant: Variant, places: Sequence[int]) -> Schedule:
         """Return the cells of a variant at these tasks."""
-        return Schedule(self.tasks, places, (variant,), self.model_names, self.repeats, self.seed, self.seeds)
+        names = model_names_of(self.models)
+        return Schedule(self.tasks, places, (variant,), names, self.repeats, self.seed, self.seeds)
 
     def work(self, variant: Variant) -> Work:
         """Return what runs of the variant need."""
-        checks, seconds = [check for check in self.checks if not check.is_asked], self.check_seconds
-        return Work(self.id, self.tasks, (variant,), self.models, checks, self.primary, self.approve, seconds)
+        checks, models = [check for check in self.checks if not check.is_asked], self.models or (None,)
+        return Work(self.id, self.tasks, (variant,), models, checks, self.primary, self.approve, self.check_seconds)
 
 
 @dataclass(slots=True)

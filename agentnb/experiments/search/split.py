@@ -57,7 +57,7 @@ def split_tasks(tasks: Sequence[ExperimentTask], keep: Sequence[str], held_out: 
             "Add tasks",
         )
     count = min(folds, max(1, len(searched) // MIN_TASKS))
-    dealt = [[place for group in [*searched[first::count]] for place in group] for first in range(count)]
+    dealt = [[place for group in searched[first::count] for place in group] for first in range(count)]
     dealt[0] += [place for group in kept for place in group if ids[place] not in keep]
     return Split(
         tuple(place for place, name in enumerate(ids) if name in keep),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from agentnb.display.texts.labels import dollars
 from agentnb.experiments.results.comparison import signed
 from agentnb.experiments.running.live import duration_told
@@ -28,6 +30,12 @@ def p_told(value: float) -> str:
 def money(amount: float | None) -> str:
     """Return US dollars, to the cent or to three digits."""
     return UNKNOWN if amount is None else "$0" if not amount else dollars(float(f"{amount:.3g}"))
+
+
+def total_money(amounts: Iterable[float | None]) -> str:
+    """Return the sum of US dollars; unknown if one of them is."""
+    known = [*amounts]
+    return money(None if None in known else sum(amount or 0.0 for amount in known))
 
 
 def time_told(seconds: float | None) -> str:

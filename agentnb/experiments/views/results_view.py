@@ -15,7 +15,7 @@ from agentnb.experiments.views.layout import (
     text_of,
     view_html,
 )
-from agentnb.experiments.views.numbers import UNKNOWN, money
+from agentnb.experiments.views.numbers import UNKNOWN, total_money
 
 MAX_REASONS = 12
 MAX_OF_A_REASON = 160
@@ -72,10 +72,9 @@ def _rows(results: Results) -> list[list[str]]:
     found = []
     for name in results.variants:
         rows = results.of(name)
-        costs = [row.cost for row in rows]
-        cost = None if None in costs else sum(one or 0.0 for one in costs)
         completed = sum(row.is_completed for row in rows)
-        found.append([name, f"{len(rows):,}", f"{completed:,}", _mean(means[name]), money(cost)])
+        cost = total_money(row.cost for row in rows)
+        found.append([name, f"{len(rows):,}", f"{completed:,}", _mean(means[name]), cost])
     return found
 
 

@@ -39,6 +39,15 @@ def describe(figure: Figure, description: str) -> None:
     figure.description = description  # type: ignore[attr-defined]  # of `PlotFigure`
 
 
+def png_of(figure: Figure) -> bytes:
+    """Return the picture as PNG, for screens of high density; settings of matplotlib's for saving do not change it."""
+    file = BytesIO()
+    figure.savefig(
+        file, format="png", dpi=figure.dpi * SHARPNESS, facecolor=figure.get_facecolor(), transparent=False, backend="agg"
+    )
+    return file.getvalue()
+
+
 def __getattr__(name: str) -> Any:
     """Return the class of the figures, which is made on first use: unpickling a figure asks for it by name."""
     if name == "PlotFigure":
@@ -60,12 +69,8 @@ def _kind() -> type[Figure]:
 
         def _repr_png_(self) -> tuple[bytes, dict[str, Any]]:
             """Return the picture for a notebook; used unless matplotlib's inline backend is loaded, which makes its own."""
-            file = BytesIO()
-            self.savefig(
-                file, format="png", dpi=self.dpi * SHARPNESS, facecolor=self.get_facecolor(), transparent=False, backend="agg"
-            )
             width, height = self.get_size_inches() * self.dpi
-            return file.getvalue(), {"width": round(width), "height": round(height), "alt": self.description}
+            return png_of(self), {"width": round(width), "height": round(height), "alt": self.description}
 
     PlotFigure.__module__, PlotFigure.__qualname__ = __name__, "PlotFigure"
     return PlotFigure
