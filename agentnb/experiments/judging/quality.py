@@ -76,4 +76,4 @@ def _is_of(judge: AskedCheck, plan: Plan) -> bool:
 def _of_row(row: Row, judge: str | None) -> Known:
     """Return what is known of the run of a row. ``judge``: the name of its check; None if it did not judge the run."""
     value = None if judge is None else row.value(judge)
-    return Known(row.variant, (bool(row.cluster), row.cluster or row.task), None if value is None else bool(value))
+    return Known(row.variant, row.cluster_key, None if value is None else bool(value))
