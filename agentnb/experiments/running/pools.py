@@ -18,7 +18,7 @@ from agentnb.errors import AgentnbError, SettingsError
 from agentnb.experiments.defaults import MAX_DEATHS
 from agentnb.experiments.results.folder import ExperimentFolder, Records
 from agentnb.experiments.results.rows import LOST
-from agentnb.experiments.running.cell_runs import CellRun, Job, Work, first_line, row_of_death
+from agentnb.experiments.running.cell_runs import CellRun, Job, Work, error_line, row_of_death
 from agentnb.experiments.running.dask_cluster import DaskCluster
 from agentnb.experiments.running.engine import Executor
 from agentnb.experiments.running.pool_worker import HERE, Travelled, problem_here, run_cell_here
@@ -107,7 +107,7 @@ class InPool:
                         self._lose(run_id)
                         continue
                 deaths += 1
-                self._lose(run_id, first_line(error))
+                self._lose(run_id, error_line(error))
                 job = job._replace(redone=True)
                 self._spending.begin(job.cell.key, self._work.group_of(job))
                 continue
@@ -234,4 +234,4 @@ def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
 
 
 def _broken(error: Exception) -> SettingsError:
-    return SettingsError(f"The pool is broken: {first_line(error)}", "Make a new one, and run the experiment again: it goes on")
+    return SettingsError(f"The pool is broken: {error_line(error)}", "Make a new one, and run the experiment again: it goes on")
