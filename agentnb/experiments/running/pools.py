@@ -19,7 +19,7 @@ from agentnb.experiments.defaults import MAX_DEATHS
 from agentnb.experiments.results.folder import ExperimentFolder, Records
 from agentnb.experiments.results.rows import LOST
 from agentnb.experiments.running.cell_runs import CellRun, Job, Work, error_line, row_of_death
-from agentnb.experiments.running.dask_cluster import DaskCluster
+from agentnb.experiments.running.dask_cluster import GONE, DaskCluster
 from agentnb.experiments.running.engine import Executor
 from agentnb.experiments.running.pool_worker import HERE, Travelled, problem_here, run_cell_here
 from agentnb.experiments.running.processes import cores
@@ -145,7 +145,7 @@ class InPool:
         assert self._dask is not None, "it is a Dask cluster"
         try:
             await asyncio.to_thread(self._dask.scatter, self._data)
-        except (OSError, TimeoutError) as error:
+        except GONE as error:
             raise _broken(error) from error
 
     async def _run(self, job: Job) -> Travelled:
