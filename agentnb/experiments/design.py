@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +10,7 @@ from agentnb.display.texts.labels import counted
 from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.planning.checks import Check
 from agentnb.experiments.planning.looks import Look
-from agentnb.experiments.planning.tasks import ExperimentTask
+from agentnb.experiments.planning.tasks import ExperimentTask, places_by_cluster
 from agentnb.experiments.statistics.alpha_spending import compare_widths
 from agentnb.experiments.statistics.minimum_effect import plan_minimum_effect_of_numbers, plan_minimum_effect_of_passes
 from agentnb.experiments.statistics.tasks import ALPHA, MIN_TASKS
@@ -218,4 +217,4 @@ def expected_cost(cells: int, pilot: Pilot | None, *, is_free: bool) -> float | 
 
 def _sizes(tasks: Sequence[ExperimentTask]) -> tuple[int, ...]:
     """Return the number of tasks of each cluster."""
-    return tuple(Counter((bool(task.cluster), task.cluster or task.id) for task in tasks).values())
+    return tuple(map(len, places_by_cluster(tasks)))

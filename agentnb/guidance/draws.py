@@ -19,7 +19,7 @@ Assign: TypeAlias = Literal["run", "round"]
 ASSIGN: tuple[Assign, ...] = ("run", "round")
 SUM_TOLERANCE = 1e-9
 """Distance from 1 that the sum of propensities may have, because of rounding errors."""
-BY_ROUND = "assign"
+ASSIGN_KEY = "assign"
 """The key in the logged settings of guidance that says how often it is drawn."""
 
 
@@ -118,16 +118,16 @@ class RandomGuidance:
         sets = [
             {"set": one.name, "propensity": propensity, "texts": one.as_texts.texts} for one, propensity in self.sets.items()
         ]
-        return {BY_ROUND: self.assign, **({} if self.seed is None else {"seed": self.seed}), "sets": sets}
+        return {ASSIGN_KEY: self.assign, **({} if self.seed is None else {"seed": self.seed}), "sets": sets}
 
     @classmethod
     def logged(cls, settings: Mapping[str, Any]) -> RandomGuidance | None:
         """Return what the settings of a log say of draws; None if its guidance was not drawn by agentnb."""
         logged = settings.get("guidance")
-        if not isinstance(logged, Mapping) or BY_ROUND not in logged:
+        if not isinstance(logged, Mapping) or ASSIGN_KEY not in logged:
             return None
         sets = {GuidanceSet.as_logged(one["set"], one["texts"]): one["propensity"] for one in logged["sets"]}
-        return cls(sets, logged[BY_ROUND], logged.get("seed"))
+        return cls(sets, logged[ASSIGN_KEY], logged.get("seed"))
 
 
 def next_round(run: RunFacts) -> int:

@@ -145,11 +145,7 @@ def _ends(runs: Iterable[Run], preset: Detectors, families: set[str]) -> list[Ru
 
 def ends_of(rows: Iterable[ArmRow]) -> list[RunEnd]:
     """Return the ends of runs that have rounds, by their cluster, else by their task."""
-    return [
-        _end((bool(row.cluster), row.cluster or row.task), row.rounds, row.loop_round, is_completed=row.is_completed)
-        for row in rows
-        if row.rounds
-    ]
+    return [_end(row.cluster_key, row.rounds, row.loop_round, is_completed=row.is_completed) for row in rows if row.rounds]
 
 
 def _end(unit: Hashable, rounds: int, loop: int | None, *, is_completed: bool) -> RunEnd:

@@ -68,7 +68,7 @@ def preferences_of(comparison: Comparison, pairs: Sequence[tuple[Row, Row]], cho
         [SHARES[choice][0] for choice in choices],
         [SHARES[choice][1] for choice in choices],
         tasks=[row.task for row in rows],
-        clusters=[(bool(row.cluster), row.cluster or row.task) for row in rows],
+        clusters=[row.cluster_key for row in rows],
     )
     found = [(a.task, a.model, a.repeat + 1, a.run_id, b.run_id, choice) for (a, b), choice in zip(pairs, choices, strict=True)]
     table = pd.DataFrame(found, columns=["task", "model", "repeat", "run_a", "run_b", "choice"])

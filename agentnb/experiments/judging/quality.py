@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from agentnb.core.log.outcome import deciding
 from agentnb.errors import SettingsError
-from agentnb.experiments.planning.verdicts import AskedCheck, Verdicts
+from agentnb.experiments.planning.verdicts import AskedCheck
 from agentnb.experiments.results.corrections import Judged, JudgeQuality
 from agentnb.experiments.results.folder import ExperimentFolder, Plan
-from agentnb.experiments.results.judged_rows import folder_of_source
+from agentnb.experiments.results.judged_rows import bench_of, folder_of_source
 from agentnb.experiments.results.recorded import arm_of, name_of_task
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import Row
@@ -61,7 +61,7 @@ def _known(judge: AskedCheck, runs: Results | RunSource, labelled: dict[str, boo
     if records is not None and plan is not None and _is_of(judge, plan):
         yield from ((row.run_id, _of_row(row, judge.name)) for row in records.rows().values() if row.run_id in labelled)
         return
-    verdicts = Verdicts(folder or Path.cwd() / ".agentnb")
+    verdicts = bench_of(runs).verdicts
     for run in load_traces(runs):
         if run.id in labelled:
             kept = judge.kept(run, verdicts)
@@ -76,4 +76,4 @@ def _is_of(judge: AskedCheck, plan: Plan) -> bool:
 def _of_row(row: Row, judge: str | None) -> Known:
     """Return what is known of the run of a row. ``judge``: the name of its check; None if it did not judge the run."""
     value = None if judge is None else row.value(judge)
-    return Known(row.variant, (bool(row.cluster), row.cluster or row.task), None if value is None else bool(value))
+    return Known(row.variant, row.cluster_key, None if value is None else bool(value))

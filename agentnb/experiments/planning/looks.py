@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from agentnb.display.texts.labels import counted
-from agentnb.experiments.planning.tasks import ExperimentTask
+from agentnb.experiments.planning.tasks import ExperimentTask, places_by_cluster
 from agentnb.experiments.statistics.alpha_spending import spend_alpha
 from agentnb.experiments.statistics.sign_flips import required_clusters
 
@@ -56,10 +56,7 @@ def stages_of(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed: in
     """Return the places of the tasks that each look adds, in whole clusters drawn by the seed; without looks, of all tasks."""
     if not shares:
         return [[*range(len(tasks))]]
-    clusters: dict[tuple[bool, str], list[int]] = {}
-    for place, task in enumerate(tasks):
-        clusters.setdefault((bool(task.cluster), task.cluster or task.id), []).append(place)
-    order = [*clusters.values()]
+    order = places_by_cluster(tasks)
     Random(f"{seed}:looks").shuffle(order)
     stages: list[list[int]] = [[] for _ in shares]
     done = 0
@@ -88,7 +85,7 @@ def look_problems(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed
     stages = stages_of(tasks, shares, seed)
     if not all(stages):
         return [f"looks: {counted(len(tasks), 'task')} in whole clusters are too few for {len(shares)} looks. Plan fewer"]
-    clusters = [*accumulate(len({tasks[place].cluster or place for place in stage}) for stage in stages)]
+    clusters = [*accumulate(len({tasks[place].cluster_key for place in stage}) for stage in stages)]
     looks = looks_of(stages)
     early = [look for look, count in zip(looks, clusters, strict=True) if count < (required_clusters(look.level) or count + 1)]
     if not early:

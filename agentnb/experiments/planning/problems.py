@@ -117,9 +117,7 @@ def check_models(variants: Sequence[Variant], models: Sequence[str | Model], bud
     declared = [name for one in variants if isinstance(one.work, Workflow) for name in model_names(one.work.declared)]
     for model in _once([*models, *own, *declared]):
         try:
-            check_model(model)
-            if isinstance(model, str):
-                check_key(model)
+            _check_usable(model)
         except MissingKey as error:
             problems.append(str(error))
         except AgentnbError as error:
@@ -132,6 +130,13 @@ def check_models(variants: Sequence[Variant], models: Sequence[str | Model], bud
     return [*_price_problems(variants, models, budget)]
 
 
+def _check_usable(model: str | Model) -> None:
+    """Raise `AgentnbError` for an unknown model, and for one whose key is missing."""
+    check_model(model)
+    if isinstance(model, str):
+        check_key(model)
+
+
 def judge_problems(checks: Iterable[Check], budget: float | None) -> list[str]:
     """Return what is wrong with the models of checks that ask one: unknown names, missing keys, and prices."""
     problems: list[str] = []
@@ -139,9 +144,7 @@ def judge_problems(checks: Iterable[Check], budget: float | None) -> list[str]:
         if isinstance(check.function, AskedCheck):
             model = check.function.model
             try:
-                check_model(model)
-                if isinstance(model, str):
-                    check_key(model)
+                _check_usable(model)
                 if budget is not None:
                     check_has_price(make_model(model), Agent(model), Budget(budget))
             except AgentnbError as error:

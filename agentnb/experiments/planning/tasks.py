@@ -28,6 +28,8 @@ MAX_NAMED = 5
 
 TaskFunction: TypeAlias = Callable[[int], Mapping[str, Any]]
 """Makes the row of a task from a seed."""
+ClusterKey: TypeAlias = tuple[bool, str]
+"""Whether a task belongs to a cluster, and the name of that, else of the task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,11 @@ class ExperimentTask:
         group = self.row.get(CLUSTER)
         return "" if _is_gap(group) else str(group)
 
+    @property
+    def cluster_key(self) -> ClusterKey:
+        """Its cluster, else itself."""
+        return cluster_key(self.cluster, self.id)
+
     def row_for(self, seed: int) -> Mapping[str, Any]:
         """Return the columns of the task for this seed."""
         if self.make is None:
@@ -57,6 +64,19 @@ class ExperimentTask:
         row = {**_row_made(self.make, seed), ID: self.id}
         _check_prompt(row)
         return row
+
+
+def cluster_key(cluster: str, task: str) -> ClusterKey:
+    """Return what tells clusters apart: a task of none is one of its own, also if a cluster has its name."""
+    return bool(cluster), cluster or task
+
+
+def places_by_cluster(tasks: Sequence[ExperimentTask]) -> list[list[int]]:
+    """Return the places of the tasks of each cluster, in the order of their first tasks."""
+    clusters: dict[ClusterKey, list[int]] = {}
+    for place, task in enumerate(tasks):
+        clusters.setdefault(task.cluster_key, []).append(place)
+    return [*clusters.values()]
 
 
 def read_tasks(source: Any, problems: list[str]) -> tuple[ExperimentTask, ...]:

@@ -35,7 +35,7 @@ from agentnb.experiments.results.values import (
 )
 from agentnb.experiments.statistics.discordant import Discordance, compare_discordant
 from agentnb.experiments.statistics.equivalence import Equivalence, assess_equivalence
-from agentnb.experiments.statistics.minimum_effect import estimate_minimum_effect
+from agentnb.experiments.statistics.minimum_effect import POWER, estimate_minimum_effect
 from agentnb.experiments.statistics.multiplicity import adjust_holm
 from agentnb.experiments.statistics.paired import MIN_SKEWED, Difference, estimate_difference
 from agentnb.experiments.statistics.pass_k import PassShare, estimate_all_pass
@@ -223,7 +223,7 @@ class Comparison:
         if self.look is not None and not self.look.is_last:
             return None
         if self._correction is not None:  # its interval is about as wide under any difference
-            deviations, power = NormalDist().inv_cdf(1 - self.level / 2), NormalDist().inv_cdf(0.8)
+            deviations, power = NormalDist().inv_cdf(1 - self.level / 2), NormalDist().inv_cdf(POWER)
             low, high = self.interval or (0.0, 0.0)
             return (1 + power / deviations) * (high - low) / 2 or None
         return self._by_unit(estimate_minimum_effect, self.units, alpha=self.level)

@@ -271,7 +271,7 @@ def _labelled(quality: JudgeQuality, cells: Sequence[CellValue]) -> list[Judged]
     for cell in cells:
         label = quality.labels.get(cell.row.run_id)
         if label is not None and cell.value is not None:
-            found.append(Judged(cell.arm, (bool(cell.row.cluster), cell.row.cluster or cell.task), label, bool(cell.value)))
+            found.append(Judged(cell.arm, cell.row.cluster_key, label, bool(cell.value)))
     return found
 
 

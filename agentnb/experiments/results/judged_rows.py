@@ -22,7 +22,7 @@ from agentnb.store.check_values import WHOLE
 from agentnb.store.store import Store
 
 T = TypeVar("T")
-AT_A_TIME = 4
+MAX_JUDGES_AT_A_TIME = 4
 """Recorded runs that are judged at a time."""
 UNCORRECTED = "verdicts of a model decide, and their errors are not corrected: compare(..., quality=judge.quality(labels))"
 """The note on estimates from the verdicts of a judge whose errors are not known."""
@@ -66,7 +66,7 @@ def judge_recorded(rows: Sequence[Row], runs: Sequence[Run], checks: Sequence[Ch
 
 async def at_a_time(calls: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
     """Make the calls, a few at a time, and return their results in order."""
-    places = asyncio.Semaphore(AT_A_TIME)
+    places = asyncio.Semaphore(MAX_JUDGES_AT_A_TIME)
 
     async def make(call: Callable[[], Awaitable[T]]) -> T:
         async with places:

@@ -14,6 +14,7 @@ from agentnb.errors import SettingsError, near
 from agentnb.experiments.planning.checks import answered
 from agentnb.experiments.planning.columns import COLUMNS
 from agentnb.experiments.planning.looks import Look
+from agentnb.experiments.planning.tasks import ClusterKey
 from agentnb.experiments.results.folder import LOOK, PLANNED, Note, Plan, Records
 from agentnb.experiments.results.judged_rows import UNCORRECTED
 from agentnb.experiments.results.record_notes import notes_of_rows
@@ -102,12 +103,12 @@ class Results:
         self.check_open()
         return {name: mean_by_task(*self._runs_by_task(name)) for name in self.variants}
 
-    def _runs_by_task(self, variant: str) -> tuple[list[list[float]], list[tuple[bool, str]]]:
+    def _runs_by_task(self, variant: str) -> tuple[list[list[float]], list[ClusterKey]]:
         """Return the known values of each task, and its cluster, else itself."""
-        found: dict[str, tuple[list[float], tuple[bool, str]]] = {}
+        found: dict[str, tuple[list[float], ClusterKey]] = {}
         for row in self.of(variant):
             if (value := row.value(self.primary)) is not None:
-                found.setdefault(row.task, ([], (bool(row.cluster), row.cluster or row.task)))[0].append(value)
+                found.setdefault(row.task, ([], row.cluster_key))[0].append(value)
         return [values for values, _ in found.values()], [cluster for _, cluster in found.values()]
 
     def check_open(self) -> None:

@@ -14,6 +14,7 @@ from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.experiments.planning.checks import MEASURES, Check, values_of
+from agentnb.experiments.planning.tasks import ClusterKey, cluster_key
 from agentnb.runtime.run_end import OF_THE_REPLY
 from agentnb.store.check_values import CUT_SHORT, WHOLE, Value, settle_value
 from agentnb.tables.loops import LOOP, found
@@ -87,6 +88,11 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """When the row was written, UTC."""
     attempt: int = 1
     """Counted up by each retry."""
+
+    @property
+    def cluster_key(self) -> ClusterKey:
+        """The cluster of its task, else the task."""
+        return cluster_key(self.cluster, self.task)
 
     @property
     def is_completed(self) -> bool:

@@ -71,7 +71,7 @@ def lift(runs: RunSource | Results, *, outcome: str | None = None) -> pd.DataFra
     if isinstance(runs, Results):
         runs.check_open()
         planned = str(runs.plan.frozen.get("near_outcome", ""))
-        tasks = {row.run_id: (bool(row.cluster), row.cluster or row.task) for row in runs.rows if row.run_id}
+        tasks = {row.run_id: row.cluster_key for row in runs.rows if row.run_id}
         runs = map(runs.run, tasks)
     name = outcome or planned or FOLLOWED
     measure = find_near_outcome(name)

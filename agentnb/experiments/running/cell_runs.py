@@ -151,9 +151,9 @@ async def run_cell(
 async def _row(run: Run | None, error: Exception | None, work: Work, columns: Mapping[str, Any], named: dict[str, Any]) -> Row:
     """Return the row of a run, or of the error that came instead of one."""
     if run is None:
-        return Row(**named, run_id="", stop_reason="error", error=first_line(error), at=datetime.now(UTC))
+        return Row(**named, run_id="", stop_reason="error", error=error_line(error), at=datetime.now(UTC))
     row = row_of(run, await settled(work.checks, run, columns, work.check_seconds), columns, **named)
-    return msgspec.structs.replace(row, at=datetime.now(UTC), error=row.error or first_line(error))
+    return msgspec.structs.replace(row, at=datetime.now(UTC), error=row.error or error_line(error))
 
 
 async def _run(work: Work, cell: Cell, columns: Mapping[str, Any], options: RunOptions, begun: Resumable | None) -> Run:
@@ -200,7 +200,7 @@ def row_of_death(work: Work, job: Job, why: str) -> Row:
     return Row(**named, attempt=job.attempt, stop_reason="process_died", error=why)
 
 
-def first_line(error: BaseException | None) -> str:
+def error_line(error: BaseException | None) -> str:
     """Return the kind of an error and the first line of its words; empty without one."""
     # Keys are masked before the cut, which may leave a part of one that is known no more.
     return redact(f"{type(error).__name__}: {error}").partition("\n")[0][:300] if error is not None else ""

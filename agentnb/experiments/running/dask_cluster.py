@@ -18,6 +18,9 @@ SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler
 SCATTERS = 10
 """Times that the work is given to workers of which some die meanwhile. Dask itself waits half a minute for the first one."""
 
+GONE = (OSError, TimeoutError, KeyError)
+"""Errors that giving the work to a worker causes that dies meanwhile."""
+
 
 class DaskCluster:
     """A Dask cluster that is not agentnb's."""
@@ -47,15 +50,21 @@ class DaskCluster:
     def scatter(self, data: bytes) -> None:
         """Give the work to all workers, again after a death: those that had it may be gone.
 
-        Raises OSError or TimeoutError if that fails again and again: no worker is left.
+        Raises OSError, TimeoutError or KeyError if that fails again and again: no worker is left.
         """
         for tries_left in reversed(range(SCATTERS)):
             try:
-                self._data = self._client.scatter(data, broadcast=True, hash=False)
-                return
-            except (OSError, TimeoutError):  # a worker died meanwhile, or all are being replaced
+                first = self._client.scatter(data, hash=False)
+                break
+            except GONE:  # a worker died meanwhile, or all are being replaced
                 if not tries_left:
                     raise
+        # Dask's broadcast has no end if a worker dies meanwhile: the scheduler tries that one again, and later broadcasts wait.
+        holders = self._client.who_has([first]).get(first.key, ())
+        for worker in {*self._client.nthreads()} - {*holders}:
+            with suppress(*GONE):
+                self._client.scatter({first.key: data}, workers=[worker], timeout=0)
+        self._data = first
 
     def submit(self, job: Job, keeps_logs: bool) -> Any:
         """Have a worker run a cell once: a key for each attempt, which no worker is given again."""

@@ -18,8 +18,8 @@ from agentnb.errors import AgentnbError, SettingsError
 from agentnb.experiments.defaults import MAX_DEATHS
 from agentnb.experiments.results.folder import ExperimentFolder, Records
 from agentnb.experiments.results.rows import LOST
-from agentnb.experiments.running.cell_runs import CellRun, Job, Work, first_line, row_of_death
-from agentnb.experiments.running.dask_cluster import DaskCluster
+from agentnb.experiments.running.cell_runs import CellRun, Job, Work, error_line, row_of_death
+from agentnb.experiments.running.dask_cluster import GONE, DaskCluster
 from agentnb.experiments.running.engine import Executor
 from agentnb.experiments.running.pool_worker import HERE, Travelled, problem_here, run_cell_here
 from agentnb.experiments.running.processes import cores
@@ -107,7 +107,7 @@ class InPool:
                         self._lose(run_id)
                         continue
                 deaths += 1
-                self._lose(run_id, first_line(error))
+                self._lose(run_id, error_line(error))
                 job = job._replace(redone=True)
                 self._spending.begin(job.cell.key, self._work.group_of(job))
                 continue
@@ -145,7 +145,7 @@ class InPool:
         assert self._dask is not None, "it is a Dask cluster"
         try:
             await asyncio.to_thread(self._dask.scatter, self._data)
-        except (OSError, TimeoutError) as error:
+        except GONE as error:
             raise _broken(error) from error
 
     async def _run(self, job: Job) -> Travelled:
@@ -234,4 +234,4 @@ def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
 
 
 def _broken(error: Exception) -> SettingsError:
-    return SettingsError(f"The pool is broken: {first_line(error)}", "Make a new one, and run the experiment again: it goes on")
+    return SettingsError(f"The pool is broken: {error_line(error)}", "Make a new one, and run the experiment again: it goes on")

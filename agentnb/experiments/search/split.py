@@ -7,7 +7,7 @@ from random import Random
 from typing import NamedTuple
 
 from agentnb.errors import SettingsError, near
-from agentnb.experiments.planning.tasks import ExperimentTask
+from agentnb.experiments.planning.tasks import ExperimentTask, places_by_cluster
 from agentnb.experiments.statistics.tasks import MIN_TASKS
 
 
@@ -42,11 +42,9 @@ def split_tasks(tasks: Sequence[ExperimentTask], keep: Sequence[str], held_out: 
     for name in keep:
         if name not in ids:
             raise SettingsError(f"keep= names the task {name!r}, which is not there", near(name, ids))
-    clusters: dict[tuple[bool, str], list[int]] = {}
-    for place, task in enumerate(tasks):
-        clusters.setdefault((bool(task.cluster), task.cluster or task.id), []).append(place)
-    kept = [group for group in clusters.values() if any(ids[place] in keep for place in group)]
-    drawn = [group for group in clusters.values() if group not in kept]
+    clusters = places_by_cluster(tasks)
+    kept = [group for group in clusters if any(ids[place] in keep for place in group)]
+    drawn = [group for group in clusters if group not in kept]
     Random(f"{seed}:split").shuffle(drawn)
     judges = max(MIN_TASKS, round(held_out * len(clusters)))
     searched = drawn[judges:]

@@ -17,8 +17,8 @@ class ArmRow(Protocol):
         """Id of its task."""
 
     @property
-    def cluster(self) -> str:
-        """Group of tasks that its task belongs to; empty for the task itself."""
+    def cluster_key(self) -> tuple[bool, str]:
+        """Group of tasks that its task belongs to, else the task."""
 
     @property
     def is_completed(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from threading import Thread
 from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any
@@ -64,14 +65,16 @@ def test_stop_ends_what_a_cluster_runs_and_keeps_it_as_lost(tmp_path: Path, clus
 
     async def check_line(name: str) -> str:
         """Check a line of the plant."""
-        begun.write_text("")
-        await asyncio.Event().wait()
+        with begun.open("r+b", buffering=0) as file:  # to write alone would wait for a reader, who reads only once
+            file.write(b"1")
+            await asyncio.Event().wait()
         return ""
 
     given = {**PRICED, "agent": {"tools": [check_line]}, "folder": tmp_path / "exp"}
     experiment = small(2, executor=cluster, **given)
     live = experiment.start(show=False)
-    begun.read_text()
+    with begun.open("rb", buffering=0) as file:
+        file.read(1)
     live.stop()
     live.result()
     results = experiment.results(peek=True)
@@ -293,17 +296,38 @@ def test_workflows_and_functions_of_the_notebook_reach_a_cluster(cluster: Any) -
         Experiment(rows(1), {"flow": flow, "own": own}, **{**given, "models": None, "aa": True}).run_sync(show=False)
 
 
+@pytest.mark.slow("a worker that is killed, and the one that replaces it")
+def test_worker_killed_while_work_is_given_out_holds_up_nothing(cluster: Any) -> None:
+    killed: list[str] = []
+
+    def scatter(data: Any, **settings: Any) -> Any:
+        if len(settings.get("workers", ())) == 1 and not killed:
+            killed.extend(settings["workers"])
+            (pid,) = [nanny.pid for nanny in cluster.cluster.workers.values() if nanny.worker_address == killed[0]]
+            os.kill(pid, signal.SIGKILL)
+        return cluster.scatter(data, **settings)
+
+    made = DaskCluster(SimpleNamespace(scatter=scatter, who_has=cluster.who_has, nthreads=cluster.nthreads), print)
+    giving = Thread(target=made.scatter, args=(b"work",), daemon=True)
+    giving.start()
+    giving.join(LONG)
+    assert killed and not giving.is_alive()
+    assert cluster.submit(len, made._data, pure=False).result(LONG) == len(b"work")
+    made.scatter(b"more")  # nor is anything later
+
+
 def test_work_is_given_out_again_where_workers_die_meanwhile() -> None:
     errors: list[Exception] = [OSError("closed"), TimeoutError("no worker")]
     given: list[bytes] = []
 
-    def scatter(data: bytes, **settings: Any) -> str:
+    def scatter(data: bytes, **settings: Any) -> Any:
         given.append(data)
         if errors:
             raise errors.pop()
-        return "there"
+        return SimpleNamespace(key="there")
 
-    made = DaskCluster(SimpleNamespace(scatter=scatter), print)
+    client = SimpleNamespace(scatter=scatter, who_has=lambda futures: {"there": ["first"]}, nthreads=lambda: {"first": 1})
+    made = DaskCluster(client, print)
     made.scatter(b"work")
     assert given == [b"work"] * 3
     errors += [OSError("closed")] * 10
