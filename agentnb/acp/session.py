@@ -282,8 +282,8 @@ class Session:
 
     def _last_words(self) -> str:
         """Return what it wrote last to standard error, as advice."""
-        words = "" if self._process is None else self._process.stderr_end()
-        return f"It said: {words.splitlines()[-1]}" if words else ""
+        line = "" if self._process is None else self._process.last_line()
+        return f"It said: {line}" if line else ""
 
     @property
     def _how_to_install(self) -> str:
