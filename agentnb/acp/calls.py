@@ -1,4 +1,4 @@
-"""The tool calls of an agent as its messages tell of them: merged by id, and brought to an outcome."""
+"""The tool calls of an agent: its messages about each, merged by id, up to an outcome."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agentnb.core.messages import Image, Text, ToolCall
-from agentnb.tools.subject import Flag, Subject
+from agentnb.tools.subject import Flag, SubjectKind
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
 ENDED = ("completed", "failed")
@@ -15,29 +15,41 @@ BEGUN = ("in_progress", *ENDED)
 
 
 class Kind(NamedTuple):
-    """What agentnb takes a kind of call for: the name and the effects that rules and modes judge."""
+    """A kind of calls, with the name and the effects by which rules and modes judge it."""
 
     name: str
-    effects: frozenset[Effect] | None
-    subject: str = ""
-    """The kind of its subject."""
+    effects: frozenset[Effect]
+    subject: SubjectKind | None = None
+    """Also the name of the argument that is the subject, in the log."""
     arguments: tuple[str, ...] = ()
-    """Names of the argument that is the subject, as different agents write it."""
+    """Names of that argument in the messages of different agents."""
     flag: Flag | None = None
 
 
+_PATHS = ("path", "filePath", "file_path", "absolute_path")
 UNKNOWN_KIND = Kind("other", frozenset({"write", "execute", "network"}))
 KINDS: Mapping[str, Kind] = {
-    "read": Kind("read_file", frozenset({"read"}), "path", ("path", "filePath", "file_path", "absolute_path"), "file_read"),
+    "read": Kind("read_file", frozenset({"read"}), "path", _PATHS, "file_read"),
     "search": Kind("search", frozenset({"read"})),
-    "edit": Kind("write_file", frozenset({"write"}), "path", ("path", "filePath", "file_path", "absolute_path"), "file_write"),
+    "edit": Kind("write_file", frozenset({"write"}), "path", _PATHS, "file_write"),
     "delete": Kind("delete", frozenset({"write"})),
     "move": Kind("move", frozenset({"write"})),
     "execute": Kind("bash", frozenset({"execute"}), "command", ("command", "cmd"), "bash"),
     "fetch": Kind("web_fetch", frozenset({"network"}), "url", ("url",), "network"),
     "think": Kind("think", frozenset({"read"})),
 }
-"""By the kinds of the protocol. What maps to none may do anything, and is asked about."""
+"""By the kinds of the protocol. A kind that is not here may do anything, and is asked about."""
+KINDS_BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in (*KINDS.values(), UNKNOWN_KIND)}
+_FIELDS: tuple[tuple[str, str, type], ...] = (
+    ("title", "title", str),
+    ("kind", "kind", str),
+    ("status", "status", str),
+    ("input", "rawInput", object),
+    ("output", "rawOutput", object),
+    ("content", "content", list),
+    ("locations", "locations", list),
+)
+"""The fields of a message about a call: attribute, name in the message, type."""
 
 
 class ForeignCall:
@@ -48,9 +60,9 @@ class ForeignCall:
         self.function = function
         """The function of the notebook that it calls, through the door."""
         self.is_at_door = False
-        """Whether it is the agent's own word for a call that comes through the door: that one is judged."""
+        """Whether the agent announces a call that also comes through the door, where it is judged."""
         self.is_own = bool(function)
-        """Whether agentnb makes it for the agent: it does not begin before it was judged."""
+        """Whether agentnb makes it for the agent, once it was judged."""
         self.title = ""
         self.kind = ""
         self.status = "pending"
@@ -61,32 +73,27 @@ class ForeignCall:
         self.options: Sequence[Mapping[str, Any]] | None = None
         """The answers to the agent's question whether it may run; None before it asks."""
         self.made: ToolCall | None = None
-        """The call as the reply has it in which it was made; None before."""
+        """The call in its reply; None before the reply."""
         self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        """Whether it may run."""
+        """The decision about it: True lets the agent run it."""
         self.context: asyncio.Future[ToolContext] = asyncio.get_running_loop().create_future()
         """The context in which it runs, once it does."""
         self.end = asyncio.Event()
         self.given: ToolOutcome | None = None
-        """What a function of the notebook returned."""
+        """The outcome of a function of the notebook."""
 
     def merge(self, update: Mapping[str, Any]) -> None:
-        """Take what a message says of it: fields that are there replace those before."""
-        for name, field in (("title", "title"), ("kind", "kind"), ("status", "status")):
-            if isinstance(update.get(field), str):
-                setattr(self, name, update[field])
-        for name, field in (("input", "rawInput"), ("output", "rawOutput")):
-            if update.get(field) is not None:
-                setattr(self, name, update[field])
-        for name in ("content", "locations"):
-            if isinstance(update.get(name), list):
-                setattr(self, name, update[name])
+        """Take a message about it, whose fields replace earlier ones."""
+        for name, field, kind in _FIELDS:
+            value = update.get(field)
+            if value is not None and isinstance(value, kind):
+                setattr(self, name, value)
         if self.status in ENDED:
             self.end.set()
 
     @property
     def is_ready(self) -> bool:
-        """Whether it may be judged: the agent asks about it, or runs it."""
+        """Whether the agent asks about it or runs it, so that it can be judged."""
         return self.options is not None or self.status in BEGUN
 
     def writes(self, path: str) -> bool:
@@ -96,35 +103,32 @@ class ForeignCall:
 
     @property
     def form(self) -> Kind:
-        """What rules and modes take it for."""
+        """Its kind for rules and modes."""
         return KINDS.get(self.kind, UNKNOWN_KIND)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Its arguments as the agent tells them, with the argument that rules are about under one name.
-
-        Where it tells none, its title and the places that it names.
-        """
+        """The reported arguments, with the subject of rules under one name; without any, its title and its files."""
         if self.function:
             return self.input  # type: ignore[no-any-return]
-        told = dict(self.input) if isinstance(self.input, dict) else {} if self.input is None else {"input": self.input}
+        reported = dict(self.input) if isinstance(self.input, dict) else {} if self.input is None else {"input": self.input}
         form, places = self.form, [place["path"] for place in self.locations if isinstance(place, dict) and "path" in place]
-        if form.subject and form.subject not in told:
-            value = next((told[name] for name in form.arguments if isinstance(told.get(name), str)), None)
+        if form.subject and form.subject not in reported:
+            value = next((reported[name] for name in form.arguments if isinstance(reported.get(name), str)), None)
             if value is None and form.subject == "path" and places:
                 value = places[0]
             if value is not None:
-                told[form.subject] = value
-        return told or {"title": self.title, **({"paths": places} if places else {})}
+                reported[form.subject] = value
+        return reported or {"title": self.title, **({"paths": places} if places else {})}
 
     def take(self) -> ToolCall:
-        """Return the call for a reply: what it says from then on changes nothing of it."""
+        """Return the call for a reply. Later messages do not change it."""
         self.made = ToolCall(self.function or self.form.name, self.arguments, self.id)
         return self.made
 
     @property
     def outcome(self) -> ToolOutcome:
-        """What the agent tells of its end."""
+        """Its outcome as the agent reported it."""
         parts = tuple(part for block in self.content for part in _parts(block)) or _parts_of_output(self.output)
         if self.status == "completed":
             return ToolOutcome(True, parts)
@@ -148,9 +152,3 @@ def _parts_of_output(output: Any) -> tuple[Text, ...]:
     if isinstance(output, dict):
         output = output.get("output", output)
     return () if output is None else (Text(output if isinstance(output, str) else str(output)),)
-
-
-def subject_of_kind(form: Kind) -> Subject | None:
-    """Return the argument that rules about calls of this kind are about."""
-    kind: Any = form.subject
-    return Subject(kind, form.subject) if form.subject else None

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agentnb.acp.calls import ENDED, KINDS, UNKNOWN_KIND, ForeignCall, Kind, subject_of_kind
+from agentnb.acp.calls import ENDED, KINDS_BY_NAME, ForeignCall, Kind
 from agentnb.acp.foreign_agent import ForeignAgent
 from agentnb.acp.reach import check_holds
 from agentnb.acp.session import Session
@@ -16,7 +16,7 @@ from agentnb.core.messages import Image, Message, Text, Thinking, visible
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.todos import Todo, Todos, TodoStatus, normal_status
-from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.core.usage import UNKNOWN, Usage, checked
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.models.model import Notice, Reply, StreamItem
@@ -24,6 +24,7 @@ from agentnb.policies.permissions.permissions import Permissions
 from agentnb.runtime.calls.virtual_tools import VirtualTool
 from agentnb.settings import values_of
 from agentnb.tools import tool_errors
+from agentnb.tools.subject import Subject
 from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
 from agentnb.tools.toolbox import Toolbox
 
@@ -58,6 +59,8 @@ class AcpModel:
         self.tools = ForeignToolbox(self, () if functions is None else functions)
         self._tell_todos = tell_todos
         self._plan: list[Any] | None = None
+        self._calls: list[ForeignCall] = []
+        """The calls of the last reply."""
 
     def check(self, permissions: Permissions) -> str:
         """Return a warning about what the person is not asked, as `check_holds` does. Raises `SettingsError`."""
@@ -69,7 +72,7 @@ class AcpModel:
             yield notice
         session = self._session
         assert session is not None, "it has begun"
-        rejected = _reject_what_was_not_allowed(session)
+        rejected = self._reject()
         if not session.is_in_turn:
             session.prompt(self._untold(request))
         pieces = _Pieces()
@@ -88,8 +91,9 @@ class AcpModel:
                     yield Notice(f"{self.name} did not ask about {call.form.name}: it may have run although it was not allowed")
             rejected = []
             if isinstance(item, list):
-                made = [call.take() for call in item]
-                yield Reply(Message("assistant", (*pieces.parts, *made)), usage, CALLS, {SESSION: session.id})
+                self._calls = item
+                calls = [call.take() for call in item]
+                yield Reply(Message("assistant", (*pieces.parts, *calls)), usage, CALLS, {SESSION: session.id})
                 return
             ended = self._usage(item, session)
             usage = ended if usage is UNKNOWN else usage + ended
@@ -98,6 +102,15 @@ class AcpModel:
                 yield Reply(Message("assistant", pieces.parts), usage, str(item["stopReason"]), {SESSION: session.id})
                 return
             session.prompt(untold)  # what the person said meanwhile
+
+    def _reject(self) -> list[ForeignCall]:
+        """Reject the calls of the last reply that may not run, and return them."""
+        rejected = [call for call in self._calls if not call.answer.done()]
+        for call in rejected:
+            call.answer.set_result(False)
+            if call.function:
+                call.end.set()
+        return rejected
 
     async def _begin(self, request: Request) -> Notice | None:
         """Start the agent, with the conversation of the run before if it can load that; return a notice if it cannot."""
@@ -118,12 +131,12 @@ class AcpModel:
         return [_block(part) for part in new]
 
     def _usage(self, end: Mapping[str, Any], session: Session) -> Usage:
-        told, cost = end.get("usage"), session.cost
+        tokens, cost = end.get("usage"), session.cost
         spent = None if cost is None else max(0.0, cost - self._cost_before)
         self._cost_before = cost or self._cost_before
-        if not isinstance(told, dict) or self._agent.usage != "turn":
+        if not isinstance(tokens, dict) or self._agent.usage != "turn":
             return Usage(cost=spent)
-        return Usage(_count(told, "inputTokens"), _count(told, "outputTokens"), _count(told, "cachedReadTokens"), cost=spent)
+        return checked(Usage(tokens.get("inputTokens"), tokens.get("outputTokens"), tokens.get("cachedReadTokens"), cost=spent))
 
     def call_of(self, call_id: str) -> ForeignCall | None:
         """Return the call of this id."""
@@ -159,16 +172,6 @@ class _Pieces:
         return tuple([(Text if kind is TextDelta else Thinking)("".join(texts)) for kind, texts in self._pieces])
 
 
-def _reject_what_was_not_allowed(session: Session) -> list[ForeignCall]:
-    """Answer the calls that were judged, and may not run, and return them."""
-    rejected = [call for call in session.calls.values() if call.made is not None and not call.answer.done()]
-    for call in rejected:
-        call.answer.set_result(False)
-        if call.function:
-            call.end.set()
-    return rejected
-
-
 def _parts_of_prompt(request: Request) -> int:
     last = next(message for message in reversed(request.messages) if message.role == "user")
     return len([part for part in last.parts if isinstance(part, Text | Image)])
@@ -191,11 +194,6 @@ def _status(entry: Mapping[str, Any]) -> TodoStatus:
     return STATUSES.get(status, "not-started")
 
 
-def _count(told: Mapping[str, Any], name: str) -> int | None:
-    value = told.get(name)
-    return value if isinstance(value, int) and value >= 0 else None
-
-
 def _block(part: Text | Image) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
@@ -213,7 +211,8 @@ class ForeignTool:
         self._model = model
         properties = {form.subject: {"type": "string"}} if form.subject else {}
         self.spec = ToolSpec(form.name, "", {"type": "object", "properties": properties})
-        self.effects, self.subject, self.flag = form.effects, subject_of_kind(form), form.flag
+        self.effects, self.flag = form.effects, form.flag
+        self.subject = None if form.subject is None else Subject(form.subject, form.subject)
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Allow the call, and wait for its end."""
@@ -261,21 +260,15 @@ def _never(arguments: Any, context: ToolContext) -> None:
 
 
 class ForeignToolbox(Toolbox):
-    """The person's functions, and the tools of an agent, which nobody lists: each is known from the first call of its kind."""
+    """The person's functions, and a tool for each kind of an agent's calls. The agent itself lists none."""
 
     def __init__(self, model: AcpModel, functions: Iterable[Tool] = ()) -> None:
         super().__init__([FunctionAtDoor(model, tool) for tool in functions])
-        self._model = model
-        self._kinds: dict[str, ForeignTool] = {}
-        for name in (form.name for form in (*KINDS.values(), UNKNOWN_KIND)):
+        self._of_kinds = {name: ForeignTool(model, kind) for name, kind in KINDS_BY_NAME.items()}
+        for name in KINDS_BY_NAME:
             if name in self._tools:
                 raise SettingsError(f"{name} is also what calls of {model.name} are called", "Give yours another name")
 
     def get(self, name: str) -> Tool | None:
         """Return the tool of this name."""
-        found = super().get(name) or self._kinds.get(name)
-        if found is None:
-            form = next((form for form in (*KINDS.values(), UNKNOWN_KIND) if form.name == name), None)
-            if form is not None:
-                found = self._kinds[name] = ForeignTool(self._model, form)
-        return found
+        return super().get(name) or self._of_kinds.get(name)

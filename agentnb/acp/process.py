@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 from agentnb.acp import guard
 from agentnb.settings import values_of
+from agentnb.tools.mcp.connections.stderr_tail import StderrTail
 
 MAX_LINE_BYTES = 50 * 2**20
 """The longest message of an agent: whole files lie in them."""
-KEPT_OF_STDERR = 2_000
-"""Bytes of standard error that an error shows."""
 SECONDS_TO_END = 1.0
 """Time for the guard to end all processes of an agent."""
 PASSED = ("HOME", "PATH", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR")
@@ -27,24 +24,22 @@ PASSED = ("HOME", "PATH", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", "SHELL", 
 class AgentProcess:
     """A running agent. ``stdin`` and ``stdout`` carry its messages."""
 
-    def __init__(
-        self, guarded: asyncio.subprocess.Process, lifeline: int, stderr: IO[bytes], reader: asyncio.StreamReader
-    ) -> None:
-        assert guarded.stdin is not None, "it is a pipe"
+    def __init__(self, guarded: asyncio.subprocess.Process, lifeline: int, stderr: StderrTail) -> None:
+        assert guarded.stdin is not None and guarded.stdout is not None, "they are pipes"
         self._guarded, self._lifeline, self._stderr = guarded, lifeline, stderr
-        self.writer, self.reader = guarded.stdin, reader
+        self.writer, self.reader = guarded.stdin, guarded.stdout
 
     @classmethod
     async def start(cls, command: Sequence[str], work_dir: Path, env: Mapping[str, str]) -> AgentProcess:
         """Start the command below a guard, which ends it with the kernel. Raises OSError."""
         lifeline, held = os.pipe()
-        stderr = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
+        stderr = StderrTail()
         try:
             guarded = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", guard.__file__, str(lifeline), *command),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                stderr=stderr,
+                stderr=stderr.writer,
                 cwd=work_dir,
                 env={**values_of(PASSED), **env},
                 pass_fds=(lifeline,),
@@ -57,14 +52,13 @@ class AgentProcess:
             raise
         finally:
             os.close(lifeline)
-        assert guarded.stdout is not None, "it is a pipe"
-        return cls(guarded, held, stderr, guarded.stdout)
+        stderr.writer.close()  # the program has it: the pipe ends with the program
+        return cls(guarded, held, stderr)
 
-    def stderr_end(self) -> str:
-        """Return the end of what it wrote to standard error."""
-        size = self._stderr.seek(0, os.SEEK_END)
-        self._stderr.seek(max(0, size - KEPT_OF_STDERR))
-        return self._stderr.read().decode(errors="replace").strip()
+    def last_line(self) -> str:
+        """Return the last line that it wrote to standard error; empty if it wrote none."""
+        self._stderr.take()
+        return next((line for line in reversed(self._stderr.lines) if line.strip()), "")
 
     async def end(self) -> None:
         """End it and all that it began, and wait for that."""

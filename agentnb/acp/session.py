@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -31,6 +31,7 @@ JOINS = ("_", "__", "/", ".", ": ")
 """How agents join the names of a server and its tool in a title."""
 SECONDS_BESIDE = 0.1
 """Time in which calls that were announced before it become part of the same reply as the first that is ready."""
+DENIED = "The person did not allow it."
 KINDS_OF_OPTIONS = {True: "allow_once", False: "reject_once"}
 """The option that answers for a decision: never one of the agent's own memory."""
 
@@ -59,16 +60,15 @@ class Session:
         self._deltas: deque[ReplyDelta] = deque()
         self._news = asyncio.Event()
         self.calls: dict[str, ForeignCall] = {}
+        """All calls of the session, by id: agents report on calls long over, too."""
+        self._announced: dict[str, ForeignCall] = {}
+        """Those of them that no reply has."""
         self.plan: list[Any] | None = None
         """The plan as last told; None before the first."""
         self.cost: float | None = None
         """US dollars of the session so far, if the agent says it."""
-        self.unknown: Counter[str] = Counter()
-        """Kinds of updates that agentnb does not know."""
-        self.own_calls = 0
+        self._own_calls = 0
         """Calls that agentnb has made for the agent: files written, functions called."""
-        self.about: dict[str, Any] = {}
-        """What the agent said of itself at the start: name, version, capabilities, modes."""
 
     # Its start and its end
 
@@ -99,14 +99,12 @@ class Session:
                 else:
                     opened = await self._request("session/new", **about)
                     self.id = opened["sessionId"]
-                modes = opened.get("modes") or {}
-                if mode and mode != modes.get("currentModeId"):
+                if mode and mode != (opened.get("modes") or {}).get("currentModeId"):
                     await self._request("session/set_mode", sessionId=self.id, modeId=mode)
                 if model:
                     await self._request("session/set_config_option", sessionId=self.id, configId="model", value=model)
         except TimeoutError as error:
             raise ModelError(f"{self.name} did not answer for {SECONDS_TO_START} s", self._last_words()) from error
-        self.about = {"agent": begun.get("agentInfo"), "capabilities": begun.get("agentCapabilities"), "modes": modes}
 
     async def close(self) -> None:
         """Cancel the turn that runs, and end the process with all that it began."""
@@ -150,9 +148,11 @@ class Session:
             self._news.clear()
             if self._deltas:
                 return self._deltas.popleft()
-            if any(call.is_ready for call in self._untaken):
+            if any(call.is_ready for call in self._to_judge):
                 await self._wait_for_others()
-                if ready := [call for call in self._untaken if call.is_ready]:
+                if ready := [call for call in self._to_judge if call.is_ready]:
+                    for call in ready:
+                        del self._announced[call.id]
                     return ready
                 continue  # it was the agent's word for a call at the door
             assert self._turn is not None, "there was a prompt"
@@ -163,14 +163,14 @@ class Session:
             await self._news.wait()
 
     @property
-    def _untaken(self) -> list[ForeignCall]:
-        return [call for call in self.calls.values() if call.made is None and not call.is_at_door]
+    def _to_judge(self) -> list[ForeignCall]:
+        return [call for call in self._announced.values() if not call.is_at_door]
 
     async def _wait_for_others(self) -> None:
         """Wait a moment for calls that were announced together: an agent may ask about them one after the other, too."""
         with suppress(TimeoutError):
             async with asyncio.timeout(SECONDS_BESIDE):
-                while not all(call.is_ready for call in self._untaken):
+                while not all(call.is_ready for call in self._to_judge):
                     self._news.clear()
                     await self._news.wait()
 
@@ -216,17 +216,26 @@ class Session:
                 cost = update.get("cost")
                 if isinstance(cost, dict) and cost.get("currency") == "USD" and isinstance(cost.get("amount"), int | float):
                     self.cost = float(cost["amount"])
-            case "user_message_chunk" | "available_commands_update" | "current_mode_update" | "config_option_update":
-                pass
-            case other:
-                self.unknown[str(other)] += 1
 
     def _call(self, update: Mapping[str, Any]) -> ForeignCall:
         call_id = str(update.get("toolCallId"))
-        call = self.calls.get(call_id) or self.calls.setdefault(call_id, ForeignCall(call_id))
+        call = self.calls.get(call_id) or self._begin_call(ForeignCall(call_id))
         call.merge(update)
         is_named = call.is_at_door or call.title.removeprefix("mcp__") in self._titles
         call.is_at_door = is_named and call.form is UNKNOWN_KIND and call.made is None  # a model may write a title
+        return call
+
+    def _begin_call(self, call: ForeignCall) -> ForeignCall:
+        self.calls[call.id] = self._announced[call.id] = call
+        return call
+
+    def _begin_own_call(self, name: str, arguments: Mapping[str, Any], *, function: str = "", kind: str = "") -> ForeignCall:
+        """Make a call for the agent, which the run judges as any other."""
+        self._own_calls += 1
+        call = self._begin_call(ForeignCall(f"{name}-{self._own_calls}", function))
+        call.is_own = True
+        call.merge({"title": function or name, "kind": kind, "rawInput": dict(arguments), "status": "in_progress"})
+        self._news.set()
         return call
 
     async def _answer(self, method: str, params: Any, is_notification: bool) -> Any:
@@ -245,45 +254,31 @@ class Session:
         raise RequestError.method_not_found(method)
 
     async def _call_function(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome:
-        """Make a call of a function of the notebook for the agent: the run judges it as any other."""
-        self.own_calls += 1
-        call_id = f"function-{self.own_calls}"
-        call = self.calls[call_id] = ForeignCall(call_id, name)
-        call.merge({"title": name, "rawInput": dict(arguments), "status": "in_progress"})
-        self._news.set()
+        """Call a function of the notebook for the agent."""
+        call = self._begin_own_call("function", arguments, function=name)
         await call.end.wait()
-        return call.given or failure("denied", "The person did not allow it.")
+        return call.given or failure("denied", DENIED)
 
     async def _write(self, path: str, text: str) -> None:
         """Write a file for the agent, within the call that names it, else within one of its own: so rules and undo reach it."""
         call = next((call for call in self.calls.values() if call.writes(path)), None)
-        is_own = call is None
         if call is None:
-            self.own_calls += 1
-            fields = {
-                "title": f"Write {path}",
-                "kind": "edit",
-                "rawInput": {"path": path, "content": text},
-                "status": "in_progress",
-            }
-            call = self._call({"toolCallId": f"write-{self.own_calls}", **fields})
-            call.is_own = True
-            self._news.set()
+            call = self._begin_own_call("write", {"path": path, "content": text}, kind="edit")
         if not await asyncio.shield(call.answer):
-            raise RequestError.invalid_params({"details": "The person did not allow it."})
+            raise RequestError.invalid_params({"details": DENIED})
         try:
             written = await write_file(await asyncio.shield(call.context), path, text)
         except ToolRefused as refused:
-            if is_own:
+            if call.is_own:
                 call.merge({"status": "failed", "content": [_text(refused.outcome.text)]})
             raise RequestError.invalid_params({"details": refused.outcome.text}) from refused
-        if is_own:
+        if call.is_own:
             call.merge({"status": "completed", "content": [_text(written)]})
 
     def _last_words(self) -> str:
         """Return what it wrote last to standard error, as advice."""
-        words = "" if self._process is None else self._process.stderr_end()
-        return f"It said: {words.splitlines()[-1]}" if words else ""
+        line = "" if self._process is None else self._process.last_line()
+        return f"It said: {line}" if line else ""
 
     @property
     def _how_to_install(self) -> str:

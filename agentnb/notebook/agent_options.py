@@ -16,7 +16,7 @@ from agentnb.detect.run import Run
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.names import find_gates, find_history, find_model, find_output, find_tools
-from agentnb.policies.limits import LIMITS
+from agentnb.policies.limits import LIMIT_SETTINGS, LIMITS
 from agentnb.policies.named import find_policy, in_workflow_mode
 from agentnb.session.choice import choose_model
 from agentnb.session.contexts import ContextChoice
@@ -74,7 +74,7 @@ def make_agent(
 def _foreign_agent(chosen: AgentOptions, session: Session, variables: Mapping[str, Any]) -> Agent:
     """Return an agent of others. What shapes requests counts only if it was chosen: the session's defaults cannot reach it."""
     refused = {"workflow_mode": chosen.workflow_mode, "extensions": chosen.extensions, "context": chosen.context.context}
-    settings = {name: value for name, value in session.agent_settings().items() if name in (*LIMITS, "on_limit", "unpriced")}
+    settings = {name: value for name, value in session.agent_settings().items() if name in (*LIMIT_SETTINGS, "unpriced")}
     named: dict[str, Any] = {"policy": chosen.policy or None, "guidance": chosen.guidance or "matrix"}
     check_reach({"acp": chosen.acp, **{name: value or None for name, value in refused.items()}}, dict.fromkeys(refused))
     return Agent(

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-from agentnb.core.messages import visible
-from agentnb.core.redaction import redact
-from agentnb.settings import known_secrets
 from agentnb.tools.defaults import CONNECT_SECONDS
 from agentnb.tools.mcp.connections.catalogue import REFUSED
 from agentnb.tools.mcp.connections.kept_logins import kept_login
@@ -34,54 +30,13 @@ from agentnb.tools.mcp.connections.refusal import (
     is_session_unknown,
     refusal_of,
 )
+from agentnb.tools.mcp.connections.stderr_tail import StderrTail
 from agentnb.tools.mcp.server import MCPServer
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp import types as t
     from mcp.client.session import ElicitationFnT
-
-MAX_LINES = 40
-MAX_LINE_CHARACTERS = 500
-_PIPE_BYTES = 65_536
-"""Bytes that a pipe holds, and that are kept of a standard error."""
-
-
-class StderrTail:
-    """Reads a program's standard error on the running event loop and keeps its end."""
-
-    def __init__(self) -> None:
-        self._end = b""
-        self._read, write = os.pipe()
-        os.set_blocking(self._read, False)
-        self.writer: TextIO = os.fdopen(write, "w")
-        """The standard error of the program."""
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._read, self._take)
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """The last lines, without known keys and control characters."""
-        lines = self._end.decode(errors="replace").splitlines()
-        if len(self._end) == _PIPE_BYTES:
-            lines = lines[1:] or lines  # a first line without its beginning may begin within a key
-        lines = lines[-MAX_LINES:]
-        return tuple([redact(visible(line), known_secrets())[:MAX_LINE_CHARACTERS] for line in lines])
-
-    def close(self) -> None:
-        """Read what is left and close the pipe. On the event loop."""
-        self._take()
-        self._loop.remove_reader(self._read)
-        os.close(self._read)
-        self.writer.close()
-
-    def _take(self) -> None:
-        with suppress(BlockingIOError):
-            if chunk := os.read(self._read, _PIPE_BYTES):
-                self._end = (self._end + chunk)[-_PIPE_BYTES:]
-            else:
-                self._loop.remove_reader(self._read)
-
 
 CLOSE_SECONDS = 9.0
 """Seconds that a server has to end: a program is killed before; a server at an address may never answer the farewell."""
