@@ -1,4 +1,4 @@
-"""The working folder before and after a run: files that changed otherwise than through agentnb, which no undo puts back."""
+"""The working folder before and after a run: files that changed although agentnb did not write them, so that no undo helps."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class WatchedFolder:
         if changed:
             names = ", ".join(map(encodable, changed[:MAX_NAMED]))
             more = f" and {len(changed) - MAX_NAMED:,} more" if len(changed) > MAX_NAMED else ""
-            log.warn(f"Changed while {agent} ran, but not through agentnb (not undone): {names}{more}")
+            log.warn(f"Changed while {agent} ran, but not written by agentnb, so not undone: {names}{more}")
         if is_notebook_edited:
             log.warn_once(
                 f"The open notebook has other cells on disk than before {agent} ran",

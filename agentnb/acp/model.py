@@ -158,7 +158,7 @@ class AcpModel:
         return None if self._session is None else self._session.calls.get(call_id)
 
     async def watch_folder(self, log: EventLog) -> None:
-        """Look at the working folder, to know later what has changed there otherwise than through agentnb."""
+        """Look at the working folder, to know later what has changed there although agentnb did not write it."""
         store = getattr(log.store, "folder", None)
         self.folder = await asyncio.to_thread(WatchedFolder, self._work_dir, store)
 

@@ -122,7 +122,7 @@ class Terminal:
         """The outcome as that of the tool ``bash``."""
         text = self._output.of_result.text
         if not self._work.done():
-            return success(f"{text}\n[The command still runs.]".lstrip())
+            return success("\n".join(filter(None, (text.removesuffix("\n"), "[The command still runs.]"))))
         if self._error is not None:
             return getattr(self._error, "outcome", None) or failure("not_started", str(self._error))
         note = "" if self._work.cancelled() else self._work.result().note

@@ -237,7 +237,7 @@ class AgentRun(PendingRun):
 
 
 class _ForeignLoop(Loop):
-    """The loop of an agent of others: logs which files changed meanwhile otherwise than through agentnb."""
+    """The loop of an agent of others: logs which files changed meanwhile although agentnb did not write them."""
 
     def __init__(self, foreign: AcpModel, *parts: Any) -> None:
         super().__init__(foreign, *parts)

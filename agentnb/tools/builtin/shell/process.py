@@ -46,8 +46,8 @@ async def run_process(
 ) -> ProcessResult:
     """Run a program to its end, at most so many seconds, and kill all that it started.
 
-    ``descriptors``: inherited by the program, besides its output; ``kept``: takes output and errors as they come, in their order;
-    both are then the output of the result. Raises `OSError` or `ValueError` if it cannot start.
+    ``descriptors``: inherited by the program, besides its output; ``kept``: takes output and errors as they come, and the
+    result has both as its output. Raises `OSError` or `ValueError` if it cannot start.
     """
     loop = asyncio.get_running_loop()
     with ExitStack() as stack:
