@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -51,17 +51,21 @@ class WatchedFolder:
 
     def is_open_notebook(self, path: str) -> bool:
         """Return whether a path is that of the notebook that this kernel runs."""
-        return self._notebook is not None and os.path.realpath(self._notebook.path) == self._real(path)
+        return self._notebook is not None and os.path.realpath(self._notebook.path) == os.path.realpath(self._path(path))
 
     def take(self, path: str) -> None:
         """Take a file as it is now, as agentnb has written it."""
-        real = self._real(path)
-        with suppress(OSError):
-            self._files[os.path.relpath(real, self._folder)] = _state_of(os.lstat(real))
+        real = Path(os.path.realpath(self._path(path)))
+        if (state := _state_of(real)) is not None:
+            self._files[os.path.relpath(real, self._folder)] = state
 
     async def log_changes(self, log: EventLog, agent: str) -> None:
         """Warn about what has changed since the files were last seen, and list it for an undo."""
-        changed, is_notebook_edited = await asyncio.to_thread(self._look_again, log)
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # the log of a run that is stopped waits for nothing
+            changed, is_notebook_edited = self._look_again(log)
+        else:
+            changed, is_notebook_edited = await asyncio.to_thread(self._look_again, log)
         if changed:
             names = ", ".join(map(encodable, changed[:MAX_NAMED]))
             more = f" and {len(changed) - MAX_NAMED:,} more" if len(changed) > MAX_NAMED else ""
@@ -94,7 +98,7 @@ class WatchedFolder:
 
     def _has_changed(self, path: str, before: FileState, now: FileState | None) -> bool:
         if now is None:  # beyond the bound it may still be there
-            return not os.path.lexists(self._real(path))
+            return not os.path.lexists(self._path(path))
         if now.size != before.size or now.modified == before.modified:
             return now.size != before.size
         return not before.digest or before.digest != self._digest(path)
@@ -110,28 +114,30 @@ class WatchedFolder:
         folders = deque([""])
         while folders:
             before = folders.popleft()
-            with suppress(OSError), os.scandir(self._real(before)) as entries:
+            with suppress(OSError), os.scandir(self._path(before)) as entries:
                 for entry in entries:
-                    path, state = before + entry.name, None
-                    with suppress(OSError):  # it is gone
-                        if entry.is_file(follow_symlinks=False):
-                            state = _state_of(entry.stat(follow_symlinks=False))
-                        elif entry.is_dir(follow_symlinks=False) and not self._is_left_out(entry):
-                            folders.append(path + "/")
-                    yield path, state
+                    path = before + entry.name
+                    if entry.is_dir(follow_symlinks=False) and not self._is_left_out(entry):
+                        folders.append(path + "/")
+                    yield path, _state_of(entry) if entry.is_file(follow_symlinks=False) else None
 
     def _is_left_out(self, entry: os.DirEntry[str]) -> bool:
         return entry.name in LEFT_OUT or entry.name.startswith(BEFORE_IMAGES) or entry.path == self._store
 
-    def _real(self, path: str) -> str:
-        return os.path.realpath(os.path.join(self._folder, path))  # noqa: PTH118  # a Path takes long to make
+    def _path(self, path: str) -> str:
+        return os.path.join(self._folder, path)  # noqa: PTH118  # a Path takes long to make
 
     def _digest(self, path: str) -> str:
         """Return the digest of a file; empty if it cannot be read."""
-        with suppress(OSError), open(self._real(path), "rb") as file:  # noqa: PTH123  # likewise
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        with suppress(OSError), open(self._path(path), "rb") as file:  # noqa: PTH123  # likewise
+            return sha256(file.read()).hexdigest()
         return ""
 
 
-def _state_of(status: os.stat_result) -> FileState:
+def _state_of(file: os.DirEntry[str] | Path) -> FileState | None:
+    """Return the state of a file; None if it is gone."""
+    try:
+        status = file.stat(follow_symlinks=False)
+    except OSError:
+        return None
     return FileState(status.st_size, status.st_mtime_ns)
