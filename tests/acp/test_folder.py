@@ -111,7 +111,7 @@ def test_a_write_to_the_open_notebook_is_refused(fake: Make, notebook: Path, pro
 
 def test_an_edit_of_the_open_notebook_by_itself_is_named(fake: Make, notebook: Path) -> None:
     run = fake().run_sync("edit open.ipynb")
-    assert _warnings(run) == ["The open notebook has other cells on disk than before acp:fake ran"]
+    assert ["The open notebook has other cells" in warning for warning in _warnings(run)] == [True]
 
 
 def test_a_save_of_outputs_of_the_open_notebook_is_none_of_its_edits(fake: Make, notebook: Path) -> None:

@@ -52,19 +52,8 @@ async def run_process(
     loop = asyncio.get_running_loop()
     with ExitStack() as stack:
         lifeline = _Lifeline(stack)
-        is_apart = _has_terminal()
-        process = subprocess.Popen(  # noqa: ASYNC220  # a millisecond; asyncio's own takes longer
-            words,
-            cwd=folder,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if kept is None else subprocess.STDOUT,
-            bufsize=0,
-            start_new_session=is_apart,
-            process_group=None if is_apart else 0,
-            pass_fds=(lifeline.inherited, *descriptors),
-        )
+        stderr = subprocess.PIPE if kept is None else subprocess.STDOUT
+        process = _started(words, folder, variables, stderr, (lifeline.inherited, *descriptors))
         lifeline.close_inherited()
         assert process.stdout is not None
         output = _Stream(process.stdout, loop, stack, kept or BoundedOutput())
@@ -85,6 +74,25 @@ async def run_process(
         errors.drain()
         text_of_errors = "" if errors is output else errors.kept.text
         return ProcessResult(None if is_over else process.returncode, output.kept.text, text_of_errors)
+
+
+def _started(
+    words: Sequence[str], folder: Path, variables: Mapping[str, str], stderr: int, descriptors: Sequence[int]
+) -> subprocess.Popen[bytes]:
+    """Start a program in a group of its own, which takes a millisecond; asyncio's own takes longer."""
+    is_apart = _has_terminal()
+    return subprocess.Popen(
+        words,
+        cwd=folder,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        bufsize=0,
+        start_new_session=is_apart,
+        process_group=None if is_apart else 0,
+        pass_fds=descriptors,
+    )
 
 
 class _Lifeline:
