@@ -58,7 +58,7 @@ def test_a_file_is_read_within_the_call_about_it(
     (tmp_path / "lines.txt").write_text("one\ntwo\nthree\n")
     (tmp_path / ".env").write_text("a\nb\n")
     run = fake().run_sync(prompt, **options)
-    (record,) = _records(run)
+    (record,) = _records(run)  # one call, also for a file that is not there
     assert (record.call.name, record.call.arguments) == ("read_file", {"path": prompt.partition(" ")[2]})
     assert record.result is not None
     assert (record.result.text == text) is (text is not None)
