@@ -340,9 +340,7 @@ class Session:
 
     async def _read(self, params: Mapping[str, Any]) -> dict[str, Any]:
         path, first, limit = str(params["path"]), max(0, (params.get("line") or 1) - 1), params.get("limit")
-        if self._is_missing(
-            path
-        ):  # no call: kimi looks for instructions in files that may be there whenever it reads or writes
+        if self._is_missing(path):  # no call: kimi looks for files of instructions whenever it reads or writes
             raise RequestError.resource_not_found(path)
 
         async def read(call: ForeignCall, context: ToolContext) -> dict[str, Any]:

@@ -58,11 +58,16 @@ def test_a_file_is_read_within_the_call_about_it(
     (tmp_path / "lines.txt").write_text("one\ntwo\nthree\n")
     (tmp_path / ".env").write_text("a\nb\n")
     run = fake().run_sync(prompt, **options)
-    (record,) = _records(run)  # one call, also for a file that is not there
+    (record,) = _records(run)
     assert (record.call.name, record.call.arguments) == ("read_file", {"path": prompt.partition(" ")[2]})
     assert record.result is not None
     assert (record.result.text == text) is (text is not None)
     assert run.text == code
+
+
+def test_a_look_for_a_file_that_is_not_there_is_no_call(fake: Make) -> None:
+    run = fake().run_sync("probe AGENTS.md")
+    assert (run.text, _records(run)) == ("-32002", [])
 
 
 def test_a_key_in_a_file_does_not_reach_the_agent(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,13 @@ def test_a_command_that_is_not_allowed_does_not_run(fake: Make, tmp_path: Path, 
     assert run.text == ("" if play == "shell" else "refused: The person did not allow it.")
 
 
+def test_a_command_in_place_of_the_judged_one_is_judged_too(fake: Make, tmp_path: Path) -> None:
+    run = fake().run_sync("switch touch made.txt", permissions={"bash(touch *)": "deny"}, approve="auto")
+    assert run.text == "refused: The person did not allow it."
+    assert [event.call.arguments for event in run.events if isinstance(event, CallBlocked)] == [{"command": "touch made.txt"}]
+    assert not [*tmp_path.iterdir()]
+
+
 def test_output_is_kept_as_far_as_the_agent_asks(fake: Make) -> None:
     run = fake().run_sync("short printf 0123456789abcdefgh", approve="auto")
     assert json.loads(run.text)[:2] == ["89abcdefgh", True]
