@@ -74,6 +74,8 @@ class ForeignCall:
         """The answers to the agent's question whether it may run; None before it asks."""
         self.made: ToolCall | None = None
         """The call in its reply; None before the reply."""
+        self._judged: Any = None
+        """Its input in the reply."""
         self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """The decision about it: True lets the agent run it."""
         self.context: asyncio.Future[ToolContext] = asyncio.get_running_loop().create_future()
@@ -123,8 +125,13 @@ class ForeignCall:
 
     def take(self) -> ToolCall:
         """Return the call for a reply. Later messages do not change it."""
-        self.made = ToolCall(self.function or self.form.name, self.arguments, self.id)
+        self.made, self._judged = ToolCall(self.function or self.form.name, self.arguments, self.id), self.input
         return self.made
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the agent has reported other input since the call was judged; not if it had reported none."""
+        return bool(self._judged) and self.input != self._judged
 
     @property
     def outcome(self) -> ToolOutcome:

@@ -11,6 +11,7 @@ import msgspec
 
 from agentnb.errors import SettingsError, near
 
+AS_ERRORS = "error"
 UsageForm: TypeAlias = Literal["none", "turn", "last_request", "session"]
 """What the numbers of a turn's end are about."""
 
@@ -32,6 +33,13 @@ class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     asks: bool = True
     """Whether there is such a mode."""
     usage: UsageForm = "none"
+    cost: bool = False
+    """Whether it says what its session has cost."""
+    errors: str = ""
+    """How it reports an error of its provider: ``error``, as one of the protocol, else a pattern of its last words.
+
+    Empty if that was not tried: its runs end unchecked.
+    """
     lacks: tuple[str, ...] = ()
     """What it does not report, in words."""
 

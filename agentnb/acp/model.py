@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from agentnb.acp.calls import ENDED, KINDS_BY_NAME, ForeignCall, Kind
-from agentnb.acp.foreign_agent import ForeignAgent
-from agentnb.acp.reach import check_holds
+from agentnb.acp.foreign_agent import UNCHECKED, ForeignAgent
+from agentnb.acp.known_agents import AS_ERRORS
+from agentnb.acp.reach import check_cost, check_holds
+from agentnb.acp.record import Pieces, Spending
 from agentnb.acp.session import Session
-from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
-from agentnb.core.messages import Image, Message, Text, Thinking, visible
+from agentnb.core.log.events import TextDelta, ThinkingDelta
+from agentnb.core.messages import Image, Message, Text, visible
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.todos import Todo, Todos, TodoStatus, normal_status
-from agentnb.core.usage import UNKNOWN, Usage, checked
+from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError
+from agentnb.errors import ModelError, SettingsError
 from agentnb.models.model import Notice, Reply, StreamItem
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.runtime.calls.virtual_tools import VirtualTool
@@ -31,8 +37,13 @@ from agentnb.tools.toolbox import Toolbox
 STATUSES: Mapping[str, TodoStatus] = {"in-progress": "in-progress", "completed": "completed"}
 SESSION = "acp_session"
 """The key under which a reply's metadata has the id of the session."""
+ROUNDS = "rounds"
+"""The key that says of a round how its bounds were found: no agent tells them."""
 CALLS = "tool_use"
 """The stop reason of a reply that ends because calls began: it is ours, no agent says it."""
+MAX_ERROR = 300
+"""Characters of an error that an agent reports as its last words."""
+SAY_MORE = "Tell it what to do instead: continue the run"
 
 
 class AcpModel:
@@ -55,15 +66,19 @@ class AcpModel:
         self._session: Session | None = None
         self._heard = 0
         """Parts of what the person has said that the agent was told."""
-        self._cost_before = 0.0
+        self._spending = Spending(self._agent)
+        self.wait_while_paused: Callable[[], Awaitable[None]] = _go_on
+        """Holds the questions of the agent while the run is paused."""
         self.tools = ForeignToolbox(self, () if functions is None else functions)
         self._tell_todos = tell_todos
         self._plan: list[Any] | None = None
         self._calls: list[ForeignCall] = []
         """The calls of the last reply."""
 
-    def check(self, permissions: Permissions) -> str:
+    def check(self, permissions: Permissions, *, has_budget: bool = False) -> str:
         """Return a warning about what the person is not asked, as `check_holds` does. Raises `SettingsError`."""
+        if has_budget:
+            check_cost(self._foreign)
         return check_holds(self._foreign, permissions)
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
@@ -72,36 +87,75 @@ class AcpModel:
             yield notice
         session = self._session
         assert session is not None, "it has begun"
+        for name in sorted({call.form.name for call in self._calls if call.is_changed}):
+            yield Notice(f"{self.name} has changed the arguments of {name} after the call was judged")
         rejected = self._reject()
         if not session.is_in_turn:
             session.prompt(self._untold(request))
-        pieces = _Pieces()
-        usage = UNKNOWN
+        pieces, usage = Pieces(asyncio.get_running_loop().time), UNKNOWN
         while True:
-            item = await session.next()
-            if session.plan is not self._plan:
-                self._plan = session.plan
-                self._tell_todos(todos_of(self._plan or ()))
-            if isinstance(item, TextDelta | ThinkingDelta):
-                pieces.add(item)
-                yield item
+            item = await session.next(pieces.due)
+            self._take_plan(session)
+            if item is None or isinstance(item, TextDelta | ThinkingDelta):
+                if item is not None:
+                    pieces.add(item)
+                    yield item
+                if pieces.is_due:
+                    yield pieces.batch({SESSION: session.id})
                 continue
-            for call in rejected:
-                if call.status in ENDED and call.options is None and not call.is_own:
-                    yield Notice(f"{self.name} did not ask about {call.form.name}: it may have run although it was not allowed")
+            for notice in self._notices_of(rejected, item, pieces):
+                yield notice
             rejected = []
             if isinstance(item, list):
-                self._calls = item
-                calls = [call.take() for call in item]
-                yield Reply(Message("assistant", (*pieces.parts, *calls)), usage, CALLS, {SESSION: session.id})
+                yield await self._reply_with_calls(session, item, pieces)
                 return
-            ended = self._usage(item, session)
-            usage = ended if usage is UNKNOWN else usage + ended
+            reply = self._reply_of_turn(session, item, pieces)
+            usage = reply.usage if usage is UNKNOWN else usage + reply.usage
             untold = self._untold(request)
             if not untold:
-                yield Reply(Message("assistant", pieces.parts), usage, str(item["stopReason"]), {SESSION: session.id})
+                yield replace(reply, usage=usage)
+                self._check_end(reply)
                 return
             session.prompt(untold)  # what the person said meanwhile
+
+    def _take_plan(self, session: Session) -> None:
+        if session.plan is not self._plan:
+            self._plan = session.plan
+            self._tell_todos(todos_of(self._plan or ()))
+
+    async def _reply_with_calls(self, session: Session, calls: list[ForeignCall], pieces: Pieces) -> Reply:
+        if any(call.is_own or call.options is not None for call in calls):
+            await self.wait_while_paused()
+        self._calls = calls
+        spent = Usage(cost=self._spending.cost_since(session.cost, ends_turn=False))
+        message = Message("assistant", (*pieces.parts, *[call.take() for call in calls]))
+        return Reply(message, spent, CALLS, self._metadata(session))
+
+    def _reply_of_turn(self, session: Session, end: Mapping[str, Any], pieces: Pieces) -> Reply:
+        tokens, metadata = self._spending.tokens(end.get("usage"))
+        usage = replace(tokens, cost=self._spending.cost_since(session.take_cost(), ends_turn=True))
+        unchecked = {} if self._agent.errors else {UNCHECKED: True}
+        metadata = {**self._metadata(session), **metadata, **unchecked}
+        return Reply(Message("assistant", pieces.parts), usage, str(end["stopReason"]), metadata)
+
+    def _metadata(self, session: Session) -> dict[str, Any]:
+        return {SESSION: session.id, ROUNDS: "inferred", **session.unknown.as_metadata()}
+
+    def _check_end(self, reply: Reply) -> None:
+        """Raise `ModelError` if the last words are an error of the agent, by the sign of its row."""
+        sign = self._agent.errors
+        if sign not in ("", AS_ERRORS) and re.search(sign, reply.message.text):
+            error, _, _ = reply.message.text.strip().partition("\n")
+            raise ModelError(f"{self.name}: {error[:MAX_ERROR]}", self._agent.sign_in)
+
+    def _notices_of(self, rejected: Iterable[ForeignCall], item: Any, pieces: Pieces) -> Iterator[Notice]:
+        """Yield a warning about each call of the last reply that was not allowed, and ran or ended the turn all the same."""
+        is_over = not isinstance(item, list) and not pieces.parts
+        for call in rejected:
+            if call.status in ENDED and call.options is None and not call.is_own:
+                yield Notice(f"{self.name} did not ask about {call.form.name}: it may have run although it was not allowed")
+            elif is_over:
+                yield Notice(f"{self.name} ended its turn after {call.form.name} was not allowed", SAY_MORE)
 
     def _reject(self) -> list[ForeignCall]:
         """Reject the calls of the last reply that may not run, and return them."""
@@ -117,6 +171,7 @@ class AcpModel:
         session = self._session = Session(self._agent, self.name, self.tools.specs)
         earlier = "" if self._before is None else _session_of(self._before)
         await session.start(self._work_dir, values_of(self._agent.keys), self._mode, self._model, earlier)
+        self._spending = Spending(self._agent, is_loaded=session.id == earlier, cost=session.take_cost())
         if self._before is None:
             return None
         self._heard = len(_said_by_person(request)) - _parts_of_prompt(request)
@@ -130,13 +185,10 @@ class AcpModel:
         new, self._heard = parts[self._heard :], len(parts)
         return [_block(part) for part in new]
 
-    def _usage(self, end: Mapping[str, Any], session: Session) -> Usage:
-        tokens, cost = end.get("usage"), session.cost
-        spent = None if cost is None else max(0.0, cost - self._cost_before)
-        self._cost_before = cost or self._cost_before
-        if not isinstance(tokens, dict) or self._agent.usage != "turn":
-            return Usage(cost=spent)
-        return checked(Usage(tokens.get("inputTokens"), tokens.get("outputTokens"), tokens.get("cachedReadTokens"), cost=spent))
+    @property
+    def is_in_turn(self) -> bool:
+        """Whether the agent works by itself: a pause of the run waits for the end of its turn, or for its next question."""
+        return self._session is not None and self._session.is_in_turn
 
     def call_of(self, call_id: str) -> ForeignCall | None:
         """Return the call of this id."""
@@ -148,28 +200,14 @@ class AcpModel:
             await self._session.close()
 
 
+async def _go_on() -> None:
+    """Return at once."""
+
+
 def _said_by_person(request: Request) -> list[Text | Image]:
     """Return all that the person has said in a conversation; what they said beside calls is with the results of these."""
     messages = [message for message in request.messages if message.role in ("user", "tool")]
     return [part for message in messages for part in message.parts if isinstance(part, Text | Image)]
-
-
-class _Pieces:
-    """The words and thoughts of a reply as they came."""
-
-    def __init__(self) -> None:
-        self._pieces: list[tuple[type[ReplyDelta], list[str]]] = []
-
-    def add(self, delta: ReplyDelta) -> None:
-        """Add a delta."""
-        if not self._pieces or self._pieces[-1][0] is not type(delta):
-            self._pieces.append((type(delta), []))
-        self._pieces[-1][1].append(delta.text)
-
-    @property
-    def parts(self) -> tuple[Text | Thinking, ...]:
-        """The parts of a message, one for consecutive deltas of a kind."""
-        return tuple([(Text if kind is TextDelta else Thinking)("".join(texts)) for kind, texts in self._pieces])
 
 
 def _parts_of_prompt(request: Request) -> int:

@@ -18,6 +18,7 @@ from agentnb.acp.calls import UNKNOWN_KIND, ForeignCall
 from agentnb.acp.door import NAME, Door
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.process import AgentProcess
+from agentnb.acp.record import UnknownUpdates
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.request import ToolSpec
 from agentnb.errors import ModelError
@@ -31,6 +32,11 @@ JOINS = ("_", "__", "/", ".", ": ")
 """How agents join the names of a server and its tool in a title."""
 SECONDS_BESIDE = 0.1
 """Time in which calls that were announced before it become part of the same reply as the first that is ready."""
+UNUSED = frozenset(
+    {"user_message_chunk", "available_commands_update", "current_mode_update", "config_option_update", "session_info_update"}
+)
+"""Kinds of updates of the protocol that say nothing of what a run records."""
+USAGE = "usage_update"
 DENIED = "The person did not allow it."
 KINDS_OF_OPTIONS = {True: "allow_once", False: "reject_once"}
 """The option that answers for a decision: never one of the agent's own memory."""
@@ -59,14 +65,17 @@ class Session:
         """Whether a turn runs, or its end was not read yet."""
         self._deltas: deque[ReplyDelta] = deque()
         self._news = asyncio.Event()
+        self._wakes_at = 0.0
+        """The time of the event loop at which `next` was last to return without news."""
         self.calls: dict[str, ForeignCall] = {}
         """All calls of the session, by id: agents report on calls long over, too."""
         self._announced: dict[str, ForeignCall] = {}
         """Those of them that no reply has."""
+        self.unknown = UnknownUpdates()
         self.plan: list[Any] | None = None
         """The plan as last told; None before the first."""
         self.cost: float | None = None
-        """US dollars of the session so far, if the agent says it."""
+        """US dollars of the session so far, if the agent has said it since `take_cost`."""
         self._own_calls = 0
         """Calls that agentnb has made for the agent: files written, functions called."""
 
@@ -142,8 +151,17 @@ class Session:
             turn.exception()  # a turn that nobody waits for any longer is no error of this program
         self._news.set()
 
-    async def next(self) -> ReplyDelta | list[ForeignCall] | Mapping[str, Any]:
-        """Return the next delta, else the calls that are ready, else the end of the turn. Raises `ModelError`."""
+    def take_cost(self) -> float | None:
+        """Return the US dollars of the session so far; None if the agent has not said it since the last call of this."""
+        cost, self.cost = self.cost, None
+        return cost
+
+    async def next(self, until: float | None = None) -> ReplyDelta | list[ForeignCall] | Mapping[str, Any] | None:
+        """Return the next delta, else the calls that are ready, else the end of the turn; None at the time ``until``.
+
+        Raises `ModelError`.
+        """
+        loop = asyncio.get_running_loop()
         while True:
             self._news.clear()
             if self._deltas:
@@ -160,6 +178,11 @@ class Session:
                 self.is_in_turn = False
                 end: Mapping[str, Any] = await self._turn
                 return end
+            if until is not None and until != self._wakes_at:
+                self._wakes_at = until
+                loop.call_at(until, self._news.set)
+            if until is not None and loop.time() >= until:
+                return None
             await self._news.wait()
 
     @property
@@ -194,15 +217,16 @@ class Session:
         if not isinstance(params, dict):
             return
         if message.get("method") == "session/update" and isinstance(params.get("update"), dict):
-            if not self._is_loading:  # what a loaded session tells again is no news
-                self._take(params["update"])
+            update = params["update"]
+            if not self._is_loading or update.get("sessionUpdate") == USAGE:  # what a loaded session tells again is no news
+                self._take(update)
         elif message.get("method") == "session/request_permission" and isinstance(params.get("toolCall"), dict):
             call = self._call(params["toolCall"])
             call.options = [option for option in params.get("options") or () if isinstance(option, dict)]
         self._news.set()
 
     def _take(self, update: Mapping[str, Any]) -> None:
-        match update.get("sessionUpdate"):
+        match str(update.get("sessionUpdate")):
             case "agent_message_chunk" | "agent_thought_chunk" as kind:
                 content = update.get("content")
                 text = content.get("text") if isinstance(content, dict) else None
@@ -216,6 +240,8 @@ class Session:
                 cost = update.get("cost")
                 if isinstance(cost, dict) and cost.get("currency") == "USD" and isinstance(cost.get("amount"), int | float):
                     self.cost = float(cost["amount"])
+            case kind if kind not in UNUSED:
+                self.unknown.take(kind, update)
 
     def _call(self, update: Mapping[str, Any]) -> ForeignCall:
         call_id = str(update.get("toolCallId"))

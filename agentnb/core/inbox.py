@@ -86,6 +86,11 @@ class Inbox:
         return bool(self.unread) or self.stop_requested
 
     @property
+    def is_paused(self) -> bool:
+        """Whether the last command of its kind was to pause, also if the loop has not read it."""
+        return self._is_paused
+
+    @property
     def has_nested(self) -> bool:
         """True while runs nested in this one are running."""
         return bool(self._nested)

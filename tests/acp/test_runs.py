@@ -115,11 +115,16 @@ def test_a_call_that_the_agent_leaves_open_ends_with_its_turn(fake: Make, prompt
     check_events(run.events, "the log")
 
 
-@pytest.mark.parametrize(("prompt", "is_named"), [("unasked", True), ("late", False)])
-def test_a_command_that_ran_unasked_although_denied_is_named(fake: Make, prompt: str, is_named: bool) -> None:
+@pytest.mark.parametrize(
+    ("prompt", "warning"),
+    [
+        ("unasked", "acp:fake did not ask about bash: it may have run although it was not allowed"),
+        ("late", "acp:fake ended its turn after bash was not allowed"),
+    ],
+)
+def test_a_denied_command_that_ran_or_ended_the_turn_is_named(fake: Make, prompt: str, warning: str) -> None:
     run = fake().run_sync(prompt, permissions={"bash": "deny"}, approve="auto")
-    warnings = [event.message for event in run.events if isinstance(event, Warned)]
-    assert warnings == is_named * ["acp:fake did not ask about bash: it may have run although it was not allowed"]
+    assert [event.message for event in run.events if isinstance(event, Warned)] == [warning]
 
 
 def test_a_run_is_replayed_as_it_went(fake: Make) -> None:

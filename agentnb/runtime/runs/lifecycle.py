@@ -263,6 +263,11 @@ class Lifecycle:
             with self.context.elicitation.held():
                 await self._woken.wait()
 
+    async def wait_while_paused(self) -> None:
+        """Wait until the person resumes the run, in the middle of a round; no-op if it is not paused."""
+        if self.inbox.is_paused:
+            await self.read_inbox()
+
     async def hear_while(self, work: Coroutine[Any, Any, T]) -> T | None:
         """Return what this gives, and log commands meanwhile. If the person writes something, it is cancelled: None."""
         task = asyncio.ensure_future(work)
