@@ -93,6 +93,11 @@ class Agent:
         self.say("Hello ")
         self.say("there.")
 
+    def words(self) -> None:
+        """Say many words, each by itself."""
+        for _ in range(5_000):
+            self.say("tok ")
+
     def write(self) -> None:
         """Write a file, if that is allowed."""
         self.say("I will write.")

@@ -182,10 +182,8 @@ class ModelCalls:
                 elif isinstance(item, Retry):
                     self._note_retry(item, "" if stream_buffer is None else stream_buffer.end())
                     stream_buffer = limit = None
-                elif isinstance(item, Notice):
-                    self._log.warn_once(item.message, item.advice)
-                elif isinstance(item, Checkpoint):
-                    self._keep(item, stream_buffer)
+                elif isinstance(item, Notice | Checkpoint):
+                    self._log_at_once(item, stream_buffer)
                 else:
                     if item.__class__ not in STREAMED:
                         raise self._not_a_delta(item)
@@ -210,9 +208,11 @@ class ModelCalls:
             stream_buffer.end()
         return self._logged(request, self._normalized(reply), perf_counter() - started)
 
-    def _keep(self, item: Checkpoint, stream_buffer: StreamBuffer | None) -> None:
-        """Log what has come of the reply since the last checkpoint."""
-        if stream_buffer is not None and (parts := stream_buffer.kept(item.parts)):
+    def _log_at_once(self, item: Notice | Checkpoint, stream_buffer: StreamBuffer | None) -> None:
+        """Log a warning, or what has come of the reply since the last checkpoint."""
+        if isinstance(item, Notice):
+            self._log.warn_once(item.message, item.advice)
+        elif stream_buffer is not None and (parts := stream_buffer.kept(item.parts)):
             self._log.emit(e.ReplyStreamed, parts=parts, metadata=item.metadata)
 
     def _stream(self, request: Request) -> AsyncIterator[StreamItem]:
