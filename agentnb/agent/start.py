@@ -125,7 +125,7 @@ class AgentRun(PendingRun):
 
             foreign: Any = self.agent.used_model
             before = self.context.options.continue_from or self.recovered
-            made = AcpModel(foreign, self.context.work_dir, self._todos.told, self.toolbox, before)
+            made = AcpModel(foreign, self.context.work_dir, self._todos.log_plan, self.toolbox, before)
             self._model = self._foreign = made
         else:
             self._model = make_model(self.agent.used_model)

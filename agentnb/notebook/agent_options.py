@@ -14,6 +14,7 @@ from agentnb.agent.extension import Extension
 from agentnb.chat.context_type import ContextType
 from agentnb.detect.run import Run
 from agentnb.display.texts.notebook_commands import in_notebook
+from agentnb.errors import SettingsError
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.names import find_gates, find_history, find_model, find_output, find_tools
 from agentnb.policies.limits import LIMIT_SETTINGS, LIMITS
@@ -50,6 +51,8 @@ def make_agent(
     """
     if chosen.acp:
         return _foreign_agent(chosen, session, variables), ""
+    if chosen.mode:
+        raise SettingsError("--mode is a mode of an agent of others", "Name the agent, too: --acp NAME --mode MODE")
     defaults, context = session.defaults, chosen.context.context
     name, note = (chosen.model, ()) if chosen.model else _model(session, context, before)
     settings = session.agent_settings() | _without_limits(chosen.settings)

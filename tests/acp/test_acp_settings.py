@@ -41,6 +41,8 @@ def test_a_copy_is_checked_as_the_first_was(fake: Callable[..., Agent]) -> None:
 def test_an_agent_without_model_is_refused() -> None:
     with pytest.raises(SettingsError, match="An agent needs a model"):
         Agent()
+    with pytest.raises(SettingsError, match="mode is a mode of an agent of others"):
+        Agent("simulated:chatty", mode="plan")
 
 
 @pytest.mark.parametrize("variant", [lambda fake: fake(), lambda fake: {"acp": "fake"}])

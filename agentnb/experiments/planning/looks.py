@@ -87,10 +87,13 @@ def look_problems(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed
         return [f"looks: {counted(len(tasks), 'task')} in whole clusters are too few for {len(shares)} looks. Plan fewer"]
     clusters = [*accumulate(len({tasks[place].cluster_key for place in stage}) for stage in stages)]
     looks = looks_of(stages)
-    early = [look for look, count in zip(looks, clusters, strict=True) if count < (required_clusters(look.level) or count + 1)]
+    counts = [(look, count, required_clusters(look.level)) for look, count in zip(looks, clusters, strict=True)]
+    early = [(look, count, required) for look, count, required in counts if required is None or count < required]
     if not early:
         return []
-    kept = [round(share, 3) for look, share in zip(looks, shares, strict=True) if look not in early]
+    too_early, count, required = early[0]
+    kept = [round(share, 3) for row, share in zip(counts, shares, strict=True) if row not in early]
     advice = f"looks={kept}" if len(kept) > 1 else "more tasks, or no looks"
-    too_few = f"no p value of so few can be below {early[0].level:.2g}"
-    return [f"looks: no difference can be shown at {early[0]}: {too_few}. Plan {advice}"]
+    limit = f"no p value of {counted(count, 'cluster')} can be below {too_early.level:.2g}"
+    more = f", {required} are needed" if required else ""
+    return [f"looks: no difference can be shown at {too_early}: {limit}{more}. Plan {advice}"]

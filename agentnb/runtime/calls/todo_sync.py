@@ -66,8 +66,8 @@ class TodoSync:
                 self._note(self._unseen(change.after), "model", call_id)
         self.look()
 
-    def told(self, todos: Todos) -> None:
-        """Log the list of an agent that keeps its own, as it tells it."""
+    def log_plan(self, todos: Todos) -> None:
+        """Log the todo list of an agent that keeps its own."""
         self._note(redact(todos), "model")
 
     def _unseen(self, found: Any) -> Todos | None:
