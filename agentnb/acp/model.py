@@ -56,11 +56,13 @@ class AcpModel:
         tell_todos: Callable[[Todos], None],
         functions: Toolbox | None = None,
         before: Run | None = None,
+        *,
+        is_recovered: bool = False,
     ) -> None:
         """``tell_todos`` takes the list of todos when the agent has told a plan; ``functions`` are the person's; ``before`` is
-        the run whose conversation goes on.
+        the run whose conversation goes on, which is this run itself if it ``is_recovered``.
         """
-        self._before = before
+        self._before, self._is_recovered = before, is_recovered
         self._foreign, self._agent, self.name = foreign, foreign.known, foreign.name
         self._work_dir, self._model, self._mode = work_dir, foreign.model, foreign.mode or foreign.known.asks_in
         self._session: Session | None = None
@@ -174,14 +176,16 @@ class AcpModel:
         self._spending = Spending(self._agent, is_loaded=session.id == earlier, cost=session.take_cost())
         if self._before is None:
             return None
-        self._heard = len(_said_by_person(request)) - _parts_of_prompt(request)
+        self._heard = len(_said_by_person(request.messages)) - _parts_of_prompt(request)
         if session.id == earlier:
             return None
+        if self._is_recovered:  # all of the run is told again
+            self._heard = len(_said_by_person(request.messages[: self._before.inherited]))
         return Notice(f"{self.name} cannot load the conversation of run {self._before.id}: it begins a new one")
 
     def _untold(self, request: Request) -> list[dict[str, Any]]:
         """Return what the person has said since the last turn, as blocks of a prompt."""
-        parts = _said_by_person(request)
+        parts = _said_by_person(request.messages)
         new, self._heard = parts[self._heard :], len(parts)
         return [_block(part) for part in new]
 
@@ -204,10 +208,10 @@ async def _go_on() -> None:
     """Return at once."""
 
 
-def _said_by_person(request: Request) -> list[Text | Image]:
+def _said_by_person(messages: Iterable[Message]) -> list[Text | Image]:
     """Return all that the person has said in a conversation; what they said beside calls is with the results of these."""
-    messages = [message for message in request.messages if message.role in ("user", "tool")]
-    return [part for message in messages for part in message.parts if isinstance(part, Text | Image)]
+    asked = [message for message in messages if message.role in ("user", "tool")]
+    return [part for message in asked for part in message.parts if isinstance(part, Text | Image)]
 
 
 def _parts_of_prompt(request: Request) -> int:

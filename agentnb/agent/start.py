@@ -124,8 +124,9 @@ class AgentRun(PendingRun):
             from agentnb.acp.model import AcpModel
 
             foreign: Any = self.agent.used_model
-            before = self.context.options.continue_from or self.recovered
-            made = AcpModel(foreign, self.context.work_dir, self._todos.log_plan, self.toolbox, before)
+            before, tell_todos = self.context.options.continue_from or self.recovered, self._todos.log_plan
+            is_same = self.recovered is not None
+            made = AcpModel(foreign, self.context.work_dir, tell_todos, self.toolbox, before, is_recovered=is_same)
             self._model = self._foreign = made
         else:
             self._model = make_model(self.agent.used_model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 
 from agentnb import Agent, replay
 from agentnb.acp.known_agents import KnownAgent
+from agentnb.acp.record import UNKNOWN_UPDATES
 from agentnb.agent.from_log import agent_of
 from agentnb.core.log.events import CallBlocked, QuestionAsked, RoundStarted, TextDelta, ThinkingDelta, TodosChanged, Warned
 from agentnb.core.log.well_formed import check_events
@@ -94,8 +96,74 @@ def test_a_plan_is_the_todo_list(fake: Make) -> None:
     assert {event.by for event in run.events if isinstance(event, TodosChanged)} == {"model"}
 
 
-def test_what_nobody_knows_ends_nothing(fake: Make) -> None:
-    assert fake().run_sync("odd").text == "Odd."
+def test_an_update_of_an_unknown_kind_is_counted_and_ends_nothing(fake: Make) -> None:
+    run = fake().run_sync("odd")
+    assert run.text == "Odd."
+    updates = run.last_round.metadata[UNKNOWN_UPDATES]
+    assert {kind: update["count"] for kind, update in updates.items()} == {"colour_update": 2, "['no', 'kind']": 1}
+    assert json.loads(updates["colour_update"]["first"]) == {"sessionUpdate": "colour_update", "colour": "red"}
+
+
+def test_content_that_is_sent_again_as_it_grows_is_logged_once(fake: Make) -> None:
+    run = fake().run_sync("grow", approve="auto")
+    (record,) = [record for current in run.rounds for record in current.records]
+    assert (record.call.arguments, record.result and record.result.text) == ({"command": "echo out"}, "out")
+    assert len(run.events) == len(fake().run_sync("open", approve="auto").events)
+
+
+def test_rounds_are_marked_as_inferred(fake: Make) -> None:
+    run = fake().run_sync("unasked", approve="auto")
+    assert [current.metadata["rounds"] for current in run.rounds] == ["inferred", "inferred"]
+
+
+def test_arguments_that_change_after_the_judgement_are_a_warning(fake: Make) -> None:
+    run = fake().run_sync("change", approve="auto")
+    assert [record.call.arguments for record in run.rounds[0].records] == [{"command": "ls"}]
+    assert [event.message for event in run.events if isinstance(event, Warned)] == [
+        "acp:fake has changed the arguments of bash after the call was judged"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "errors", "status", "stop_reason"),
+    [
+        ("refuse", r"^Error: \d{3} ", "failed", "error"),
+        ("hello", r"^Error: \d{3} ", "completed", "natural"),
+        ("refuse", "error", "completed", "natural"),
+        ("refuse", "", "unknown", "unchecked"),
+        ("cut", "error", "stopped", "max_tokens"),
+    ],
+)
+def test_the_end_of_a_run_is_what_its_row_can_tell(
+    fake: Make, table: dict[str, KnownAgent], prompt: str, errors: str, status: str, stop_reason: str
+) -> None:
+    table["fake"] = replace(table["fake"], errors=errors)
+    run = fake().start(prompt).result(20) if status != "failed" else failed(fake(), prompt)
+    assert (run.status, run.stop_reason) == (status, stop_reason)
+    assert "gone as recorded" in str(replay(run))
+    if status == "failed":
+        assert str(run.error) == "acp:fake: Error: 401 invalid key"
+        assert (run.usage, run.text) == (Usage(12, 3), "Error: 401 invalid key\nTry again later.")
+
+
+def failed(agent: Agent, prompt: str) -> Any:
+    """Return a run that has failed in its first round."""
+    with pytest.raises(ModelError) as raised:
+        agent.run_sync(prompt)
+    return raised.value.run
+
+
+@pytest.mark.parametrize("limit", ["max_tool_calls", "max_seconds", "budget"])
+def test_limits_of_calls_time_and_money_end_the_turn(fake: Make, table: dict[str, KnownAgent], limit: str) -> None:
+    table["fake"] = replace(table["fake"], cost=True)
+    prompt, value = {"max_tool_calls": ("two unasked", 2), "max_seconds": ("deaf", 0.5), "budget": ("spend spend", 0.2)}[limit]
+    run = fake(**{limit: value}).run_sync(prompt, approve="auto")
+    assert (run.status, run.stop_reason) == ("limited", limit)
+
+
+def test_a_budget_is_refused_where_the_cost_is_not_known(fake: Make) -> None:
+    with pytest.raises(SettingsError, match="acp:fake does not say what it costs, so a budget cannot be enforced"):
+        fake(budget=1.0).run_sync("hello")
 
 
 def test_an_agent_that_dies_fails_the_run_with_its_last_words(fake: Make) -> None:
