@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +66,11 @@ class AcpModel:
         self._foreign, self._agent, self.name = foreign, foreign.known, foreign.name
         self._work_dir, self._model, self._mode = work_dir, foreign.model, foreign.mode or foreign.known.asks_in
         self._session: Session | None = None
+        self._cancelling: asyncio.Future[None] | None = None
+        """The event loop holds tasks only weakly."""
         self._heard = 0
         """Parts of what the person has said that the agent was told."""
         self._spending = Spending(self._agent)
-        self.wait_while_paused: Callable[[], Awaitable[None]] = _go_on
-        """Holds the questions of the agent while the run is paused."""
         self.tools = ForeignToolbox(self, () if functions is None else functions)
         self._tell_todos = tell_todos
         self._plan: list[Any] | None = None
@@ -109,7 +109,7 @@ class AcpModel:
                 yield notice
             rejected = []
             if isinstance(item, list):
-                yield await self._reply_with_calls(session, item, pieces)
+                yield self._reply_with_calls(session, item, pieces)
                 return
             reply = self._reply_of_turn(session, item, pieces)
             usage = reply.usage if usage is UNKNOWN else usage + reply.usage
@@ -125,9 +125,7 @@ class AcpModel:
             self._plan = session.plan
             self._tell_todos(todos_of(self._plan or ()))
 
-    async def _reply_with_calls(self, session: Session, calls: list[ForeignCall], pieces: Pieces) -> Reply:
-        if any(call.is_own or call.options is not None for call in calls):
-            await self.wait_while_paused()
+    def _reply_with_calls(self, session: Session, calls: list[ForeignCall], pieces: Pieces) -> Reply:
         self._calls = calls
         spent = Usage(cost=self._spending.cost_since(session.cost, ends_turn=False))
         message = Message("assistant", (*pieces.parts, *[call.take() for call in calls]))
@@ -198,14 +196,15 @@ class AcpModel:
         """Return the call of this id."""
         return None if self._session is None else self._session.calls.get(call_id)
 
+    def end_turn(self) -> None:
+        """Have the agent end the turn that runs."""
+        if self._session is not None and self._session.is_in_turn:
+            self._cancelling = asyncio.ensure_future(self._session.cancel())
+
     async def close(self) -> None:
         """End the agent's process and all that it began."""
         if self._session is not None:
             await self._session.close()
-
-
-async def _go_on() -> None:
-    """Return at once."""
 
 
 def _said_by_person(messages: Iterable[Message]) -> list[Text | Image]:

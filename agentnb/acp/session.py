@@ -115,14 +115,20 @@ class Session:
         except TimeoutError as error:
             raise ModelError(f"{self.name} did not answer for {SECONDS_TO_START} s", self._last_words()) from error
 
+    async def cancel(self) -> None:
+        """Ask the agent to end the turn that runs, and wait a moment for that."""
+        if self._connection is None or self._turn is None:
+            return
+        with suppress(OSError):  # with its subclass TimeoutError: an agent that reads nothing takes no cancellation
+            async with asyncio.timeout(SECONDS_TO_CANCEL):
+                await self._connection.send_notification("session/cancel", {"sessionId": self.id})
+                await asyncio.wait((self._turn,))
+
     async def close(self) -> None:
         """Cancel the turn that runs, and end the process with all that it began."""
         try:
-            if self.is_in_turn and self._connection is not None and self._turn is not None:
-                with suppress(OSError):  # with its subclass TimeoutError: an agent that reads nothing takes no cancellation
-                    async with asyncio.timeout(SECONDS_TO_CANCEL):
-                        await self._connection.send_notification("session/cancel", {"sessionId": self.id})
-                        await asyncio.wait((self._turn,))
+            if self.is_in_turn:
+                await self.cancel()
         finally:
             if self._turn is not None:
                 self._turn.cancel()

@@ -165,7 +165,8 @@ class AgentRun(PendingRun):
             return Clarification(log, agent.context.profile)
         assert self._model is not None, "it is made first"
         if self._foreign is not None:
-            self._foreign.wait_while_paused = lifecycle.wait_while_paused
+            context.elicitation.wait_while_paused = lifecycle.wait_while_paused
+            lifecycle.end_turn = self._foreign.end_turn
         # A run keeps its own history setting to the end, whatever agent resumes it.
         history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
         toolbox = self.toolbox if self._foreign is None else self._foreign.tools

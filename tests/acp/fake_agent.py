@@ -165,6 +165,13 @@ class Agent:
         while True:
             self.receive()
 
+    def half(self) -> None:
+        """Say half, and the rest once there is a file."""
+        self.say("Half")
+        while not Path("go").exists():
+            self.receive()
+        self.say(" and half.")
+
     def die(self) -> None:
         """End in the middle of a turn."""
         self.say("Now ")

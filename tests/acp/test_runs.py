@@ -14,7 +14,16 @@ from agentnb import Agent, replay
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.record import UNKNOWN_UPDATES
 from agentnb.agent.from_log import agent_of
-from agentnb.core.log.events import CallBlocked, QuestionAsked, RoundStarted, TextDelta, ThinkingDelta, TodosChanged, Warned
+from agentnb.core.log.events import (
+    CallBlocked,
+    CommandReceived,
+    QuestionAsked,
+    RoundStarted,
+    TextDelta,
+    ThinkingDelta,
+    TodosChanged,
+    Warned,
+)
 from agentnb.core.log.well_formed import check_events
 from agentnb.core.usage import Usage
 from agentnb.errors import ModelError, SettingsError
@@ -229,6 +238,57 @@ def test_a_conversation_goes_on_where_the_agent_can_load_it(
     warnings = [event.message for event in second.events if isinstance(event, Warned)]
     assert bool(warnings) is is_forgetful
     assert all("cannot load the conversation" in warning for warning in warnings)
+
+
+def test_a_pause_holds_questions_and_a_turn_goes_on(fake: Make) -> None:
+    told: list[object] = []
+
+    def watch(item: object) -> None:
+        if isinstance(item, TextDelta):
+            told.append(item.text)
+        elif isinstance(item, CommandReceived | QuestionAsked):
+            told.append(item.command if isinstance(item, CommandReceived) else "asked")
+        if item == TextDelta("Hello "):
+            live.pause()
+        elif isinstance(item, CommandReceived) and item.command == "pause":
+            live.resume()
+
+    rules = {"bash": "allow", "write_file": "ask"}
+    live = fake().start("hello unasked write", approve=lambda call, run: True, permissions=rules, watch=watch)
+    run = live.result(20)
+    assert run.text == "Written."
+    assert told == ["Hello ", "there.", "Ran.", "I will write.", "pause", "resume", "asked", "Written."]
+    check_events(run.events, "the log")
+
+
+def test_a_pause_holds_the_next_turn(fake: Make) -> None:
+    told: list[str] = []
+
+    def watch(item: object) -> None:
+        if isinstance(item, CommandReceived):
+            told.append(item.command)
+            if item.command == "pause":
+                live.resume()
+        elif item == TextDelta("Hello "):
+            live.pause()
+            live.say("mode")
+        elif isinstance(item, TextDelta):
+            told.append(item.text)
+
+    live = fake().start("hello", watch=watch)
+    assert live.result(20).text == "default"
+    assert told == ["there.", "pause", "say", "resume", "default"]
+
+
+@pytest.mark.parametrize("prompt", ["sleep", "write"])
+def test_what_is_said_now_ends_the_turn_and_is_the_next_prompt(fake: Make, prompt: str) -> None:
+    def watch(item: object) -> None:
+        if item == TextDelta("Sleeping") or isinstance(item, QuestionAsked):
+            live.say("mode", now=True)
+
+    live = fake().start(prompt, watch=watch)
+    run = live.result(20)
+    assert (run.text.removeprefix("Was rejected."), run.status) == ("default", "completed")
 
 
 def test_what_the_person_says_meanwhile_is_the_next_prompt(fake: Make) -> None:
