@@ -78,11 +78,11 @@ class Spending:
         before, self._cost = self._cost, total
         return None if before is None or total < before else round(total - before, COST_DIGITS)
 
-    def tokens(self, said: Any) -> tuple[Usage, dict[str, Any]]:
-        """Return the tokens of a turn by what the agent says at its end, and metadata of its reply."""
-        if not isinstance(said, dict) or self._agent.usage == "none":
+    def tokens(self, reported: Any) -> tuple[Usage, dict[str, Any]]:
+        """Return the tokens of a turn by the report of the agent at its end, and metadata of its reply."""
+        if not isinstance(reported, dict) or self._agent.usage == "none":
             return UNKNOWN, {}
-        usage = checked(Usage(said.get("inputTokens"), said.get("outputTokens"), said.get("cachedReadTokens")))
+        usage = checked(Usage(reported.get("inputTokens"), reported.get("outputTokens"), reported.get("cachedReadTokens")))
         if self._agent.usage == "turn":
             return usage, {}
         if self._agent.usage == "last_request":

@@ -125,14 +125,6 @@ def test_rounds_are_marked_as_inferred(fake: Make) -> None:
     assert [current.metadata["rounds"] for current in run.rounds] == ["inferred", "inferred"]
 
 
-def test_arguments_that_change_after_the_judgement_are_a_warning(fake: Make) -> None:
-    run = fake().run_sync("change", approve="auto")
-    assert [record.call.arguments for record in run.rounds[0].records] == [{"command": "ls"}]
-    assert [event.message for event in run.events if isinstance(event, Warned)] == [
-        "acp:fake has changed the arguments of bash after the call was judged"
-    ]
-
-
 @pytest.mark.parametrize(
     ("prompt", "errors", "status", "stop_reason"),
     [
@@ -193,15 +185,18 @@ def test_a_call_that_the_agent_leaves_open_ends_with_its_turn(fake: Make, prompt
 
 
 @pytest.mark.parametrize(
-    ("prompt", "warning"),
+    ("prompt", "verdict", "warning"),
     [
-        ("unasked", "acp:fake did not ask about bash: it may have run although it was not allowed"),
-        ("late", "acp:fake ended its turn after bash was not allowed"),
+        ("unasked", "deny", "acp:fake did not ask about bash: it may have run although it was not allowed"),
+        ("late", "deny", "acp:fake ended its turn after bash was not allowed"),
+        ("change", "allow", "acp:fake has changed the arguments of bash after the call was judged"),
     ],
 )
-def test_a_denied_command_that_ran_or_ended_the_turn_is_named(fake: Make, prompt: str, warning: str) -> None:
-    run = fake().run_sync(prompt, permissions={"bash": "deny"}, approve="auto")
+def test_a_call_that_escapes_or_ends_its_turn_is_a_warning(fake: Make, prompt: str, verdict: str, warning: str) -> None:
+    run = fake().run_sync(prompt, permissions={"bash": verdict}, approve="auto")
     assert [event.message for event in run.events if isinstance(event, Warned)] == [warning]
+    (record,) = run.rounds[0].records
+    assert record.call.arguments in ({"command": "echo out"}, {"command": "make"}, {"command": "ls"})
 
 
 def test_a_run_is_replayed_as_it_went(fake: Make) -> None:
