@@ -74,8 +74,10 @@ class ForeignCall:
         """The answers to the agent's question whether it may run; None before it asks."""
         self.made: ToolCall | None = None
         """The call in its reply; None before the reply."""
+        self._reported: Any = None
+        """Its input in the reports about it: a question may show other input, such as a diff."""
         self._judged: Any = None
-        """Its input in the reply."""
+        """That input when the reply was made."""
         self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """The decision about it: True lets the agent run it."""
         self.context: asyncio.Future[ToolContext] = asyncio.get_running_loop().create_future()
@@ -84,12 +86,14 @@ class ForeignCall:
         self.given: ToolOutcome | None = None
         """The outcome of a function of the notebook."""
 
-    def merge(self, update: Mapping[str, Any]) -> None:
-        """Take a message about it, whose fields replace earlier ones."""
+    def merge(self, update: Mapping[str, Any], *, is_question: bool = False) -> None:
+        """Take a message about it, whose fields replace earlier ones. ``is_question``: it asks whether it may run."""
         for name, field, kind in _FIELDS:
             value = update.get(field)
             if value is not None and isinstance(value, kind):
                 setattr(self, name, value)
+        if not is_question:
+            self._reported = update.get("rawInput") or self._reported
         if self.status in ENDED:
             self.end.set()
 
@@ -125,13 +129,13 @@ class ForeignCall:
 
     def take(self) -> ToolCall:
         """Return the call for a reply. Later messages do not change it."""
-        self.made, self._judged = ToolCall(self.function or self.form.name, self.arguments, self.id), self.input
+        self.made, self._judged = ToolCall(self.function or self.form.name, self.arguments, self.id), self._reported
         return self.made
 
     @property
     def is_changed(self) -> bool:
         """Whether the agent has reported other input since the call was judged; not if it had reported none."""
-        return bool(self._judged) and self.input != self._judged
+        return self._judged is not None and self._reported != self._judged
 
     @property
     def outcome(self) -> ToolOutcome:

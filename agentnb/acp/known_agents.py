@@ -14,6 +14,8 @@ from agentnb.errors import SettingsError, near
 AS_ERRORS = "error"
 UsageForm: TypeAlias = Literal["none", "turn", "last_request", "session"]
 """What the numbers of a turn's end are about."""
+CostForm: TypeAlias = Literal["none", "session", "process"]
+"""What a cost is the sum of: the session, also if it was loaded, or the process as far as is known."""
 
 
 class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,8 +35,7 @@ class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     asks: bool = True
     """Whether there is such a mode."""
     usage: UsageForm = "none"
-    cost: bool = False
-    """Whether it says what its session has cost."""
+    cost: CostForm = "none"
     errors: str = ""
     """How it reports an error of its provider: ``error``, as one of the protocol, else a pattern of its last words.
 

@@ -15,7 +15,7 @@ from agentnb.acp.calls import ENDED, KINDS_BY_NAME, ForeignCall, Kind
 from agentnb.acp.foreign_agent import UNCHECKED, ForeignAgent
 from agentnb.acp.known_agents import AS_ERRORS
 from agentnb.acp.reach import check_cost, check_holds
-from agentnb.acp.record import Pieces, Spending
+from agentnb.acp.record import SESSION_COST, Pieces, Spending
 from agentnb.acp.session import Session
 from agentnb.core.log.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Image, Message, Text, visible
@@ -133,13 +133,14 @@ class AcpModel:
 
     def _reply_of_turn(self, session: Session, end: Mapping[str, Any], pieces: Pieces) -> Reply:
         tokens, metadata = self._spending.tokens(end.get("usage"))
-        usage = replace(tokens, cost=self._spending.cost_since(session.take_cost(), ends_turn=True))
         unchecked = {} if self._agent.errors else {UNCHECKED: True}
         metadata = {**self._metadata(session), **metadata, **unchecked}
+        usage = replace(tokens, cost=self._spending.cost_since(session.take_cost(), ends_turn=True))
         return Reply(Message("assistant", pieces.parts), usage, str(end["stopReason"]), metadata)
 
     def _metadata(self, session: Session) -> dict[str, Any]:
-        return {SESSION: session.id, ROUNDS: "inferred", **session.unknown.as_metadata()}
+        cost = {} if session.cost is None else {SESSION_COST: session.cost}
+        return {SESSION: session.id, ROUNDS: "inferred", **cost, **session.unknown.as_metadata()}
 
     def _check_end(self, reply: Reply) -> None:
         """Raise `ModelError` if the last words are an error of the agent, by the sign of its row."""
@@ -169,9 +170,10 @@ class AcpModel:
     async def _begin(self, request: Request) -> Notice | None:
         """Start the agent, with the conversation of the run before if it can load that; return a notice if it cannot."""
         session = self._session = Session(self._agent, self.name, self.tools.specs)
-        earlier = "" if self._before is None else _session_of(self._before)
+        earlier = str(_last_of(self._before, SESSION) or "")
         await session.start(self._work_dir, values_of(self._agent.keys), self._mode, self._model, earlier)
-        self._spending = Spending(self._agent, is_loaded=session.id == earlier, cost=session.take_cost())
+        cost = _last_of(self._before, SESSION_COST)
+        self._spending = Spending(self._agent, is_loaded=session.id == earlier, cost=cost)
         if self._before is None:
             return None
         self._heard = len(_said_by_person(request.messages)) - _parts_of_prompt(request)
@@ -218,10 +220,10 @@ def _parts_of_prompt(request: Request) -> int:
     return len([part for part in last.parts if isinstance(part, Text | Image)])
 
 
-def _session_of(run: Run) -> str:
-    """Return the session of a run's conversation; empty if its log has none."""
-    found = next((current.metadata[SESSION] for current in reversed(run.rounds) if SESSION in current.metadata), "")
-    return str(found)
+def _last_of(run: Run | None, key: str) -> Any:
+    """Return the newest value of a run's metadata under a key; None if there is none."""
+    rounds = () if run is None else reversed(run.rounds)
+    return next((current.metadata[key] for current in rounds if key in current.metadata), None)
 
 
 def todos_of(entries: Iterable[Any]) -> Todos:

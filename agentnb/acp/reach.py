@@ -43,6 +43,6 @@ def check_holds(foreign: ForeignAgent, permissions: Permissions) -> str:
 
 def check_cost(foreign: ForeignAgent) -> None:
     """Raise `SettingsError` if the agent does not say what it costs, so that no budget can end its run."""
-    if not foreign.known.cost:
+    if foreign.known.cost == "none":
         what = f"{foreign.name} does not say what it costs, so a budget cannot be enforced"
         raise SettingsError(what, "Limit it with max_seconds or max_tool_calls, or let it count as nothing: unpriced=True")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.core.log.events import ReplyDelta, TextDelta
@@ -20,6 +21,8 @@ MAX_BATCH_CHARACTERS = 64_000
 MAX_UNKNOWN_KINDS = 10
 MAX_UNKNOWN_BYTES = 2_000
 """Bytes of JSON kept of the first update of an unknown kind."""
+SESSION_COST = "session_cost"
+"""The key of a reply's metadata for the US dollars of the session by then."""
 UNKNOWN_UPDATES = "unknown_updates"
 """The key of a reply's metadata for updates of kinds that agentnb does not know: ``{kind: {"count": 2, "first": JSON}}``."""
 
@@ -63,10 +66,10 @@ class Spending:
     """What an agent has spent, as it says it: no number is counted twice, and what it does not say stays unknown."""
 
     def __init__(self, agent: KnownAgent, *, is_loaded: bool = False, cost: float | None = None) -> None:
-        """``is_loaded``: whether the session is older than the run, so that its sums are too; ``cost``: its sum by then."""
+        """``is_loaded``: whether the session is older than the run, so that its sums are too; ``cost``: by then, if known."""
         self._agent = agent
         self._sum = None if is_loaded else NOTHING_USED
-        self._cost = cost if is_loaded else 0.0
+        self._cost = 0.0 if not is_loaded else cost if agent.cost == "session" else None
 
     def cost_since(self, total: float | None, *, ends_turn: bool) -> float | None:
         """Return the US dollars since the last call of this; ``total``: of the session, None if none was said in this turn.
@@ -74,7 +77,7 @@ class Spending:
         Before the agent has said any, rounds within a turn have cost nothing, as the difference comes later.
         """
         if total is None:
-            return None if ends_turn or not self._agent.cost else 0.0
+            return None if ends_turn or self._agent.cost == "none" else 0.0
         before, self._cost = self._cost, total
         return None if before is None or total < before else round(total - before, COST_DIGITS)
 
@@ -82,7 +85,7 @@ class Spending:
         """Return the tokens of a turn by the report of the agent at its end, and metadata of its reply."""
         if not isinstance(reported, dict) or self._agent.usage == "none":
             return UNKNOWN, {}
-        usage = checked(Usage(reported.get("inputTokens"), reported.get("outputTokens"), reported.get("cachedReadTokens")))
+        usage = _usage(reported)
         if self._agent.usage == "turn":
             return usage, {}
         if self._agent.usage == "last_request":
@@ -90,6 +93,22 @@ class Spending:
             return UNKNOWN, {} if sent is None or received is None else {CONTEXT_TOKENS: sent + received}
         before, self._sum = self._sum, usage
         return UNKNOWN if before is None or _is_less(usage, before) else usage.since(before), {}
+
+
+def _usage(reported: Mapping[str, Any]) -> Usage:
+    """Return counts of tokens as agentnb has them, whose input includes what was read from a cache."""
+    names = {
+        "input": "inputTokens",
+        "output": "outputTokens",
+        "cache_read": "cachedReadTokens",
+        "cache_write": "cachedWriteTokens",
+    }
+    counts: dict[str, Any] = {name: reported.get(key) for name, key in names.items()}
+    usage, total = checked(Usage(**counts)), reported.get("totalTokens")
+    sent, received, cached = usage.input, usage.output, (usage.cache_read or 0) + (usage.cache_write or 0)
+    if sent is None or received is None or not isinstance(total, int) or total < sent + received + cached:
+        return usage
+    return replace(usage, input=sent + cached)
 
 
 def _is_less(usage: Usage, before: Usage) -> bool:

@@ -36,7 +36,6 @@ UNUSED = frozenset(
     {"user_message_chunk", "available_commands_update", "current_mode_update", "config_option_update", "session_info_update"}
 )
 """Kinds of updates of the protocol that say nothing of what a run records."""
-USAGE = "usage_update"
 DENIED = "The person did not allow it."
 KINDS_OF_OPTIONS = {True: "allow_once", False: "reject_once"}
 """The option that answers for a decision: never one of the agent's own memory."""
@@ -223,11 +222,10 @@ class Session:
         if not isinstance(params, dict):
             return
         if message.get("method") == "session/update" and isinstance(params.get("update"), dict):
-            update = params["update"]
-            if not self._is_loading or update.get("sessionUpdate") == USAGE:  # what a loaded session tells again is no news
-                self._take(update)
+            if not self._is_loading:  # what a loaded session tells again is no news
+                self._take(params["update"])
         elif message.get("method") == "session/request_permission" and isinstance(params.get("toolCall"), dict):
-            call = self._call(params["toolCall"])
+            call = self._call(params["toolCall"], is_question=True)
             call.options = [option for option in params.get("options") or () if isinstance(option, dict)]
         self._news.set()
 
@@ -249,10 +247,10 @@ class Session:
             case kind if kind not in UNUSED:
                 self.unknown.take(kind, update)
 
-    def _call(self, update: Mapping[str, Any]) -> ForeignCall:
+    def _call(self, update: Mapping[str, Any], *, is_question: bool = False) -> ForeignCall:
         call_id = str(update.get("toolCallId"))
         call = self.calls.get(call_id) or self._begin_call(ForeignCall(call_id))
-        call.merge(update)
+        call.merge(update, is_question=is_question)
         is_named = call.is_at_door or call.title.removeprefix("mcp__") in self._titles
         call.is_at_door = is_named and call.form is UNKNOWN_KIND and call.made is None  # a model may write a title
         return call

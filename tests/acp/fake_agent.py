@@ -279,8 +279,7 @@ class Agent:
             return {"sessionId": self.session, "modes": {"currentModeId": self.mode, "availableModes": modes}}
         if method == "session/load":
             self.session = params["sessionId"]
-            self.cost, self.turns = 5.0, 7
-            self.update("usage_update", used=1, size=9, cost={"amount": self.cost, "currency": "USD"})
+            self.cost, self.turns = 0.75, 7
             self.update("user_message_chunk", content={"type": "text", "text": "hello"})
             self.say("Hello there.")
             return {}

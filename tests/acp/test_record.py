@@ -100,17 +100,26 @@ def test_tokens_are_counted_once_by_the_form_of_the_row(form: Any, is_loaded: bo
     assert [(usage.input, usage.output) for usage in turns] == [(usage.input, usage.output) for usage in counted]
 
 
+@pytest.mark.parametrize(("total", "sent"), [(115, 112), (15, 12), (None, 12)])
+def test_input_includes_what_was_read_from_a_cache(total: int | None, sent: int) -> None:
+    reported = {"inputTokens": 12, "outputTokens": 3, "cachedReadTokens": 100, "totalTokens": total}
+    usage, _ = Spending(KnownAgent(command=("x",), usage="turn")).tokens(reported)
+    assert usage == Usage(sent, 3, 100)
+
+
 def test_the_last_request_is_the_length_of_the_conversation() -> None:
     spending = Spending(KnownAgent(command=("x",), usage="last_request"))
     assert spending.tokens({"inputTokens": 12, "outputTokens": 3}) == (UNKNOWN, {"context_tokens": 15})
 
 
-def test_a_cost_is_the_difference_to_the_one_before(fake: Make, table: dict[str, KnownAgent]) -> None:
-    table["fake"] = replace(table["fake"], cost=True)
+@pytest.mark.parametrize(("form", "continued"), [("session", 0.75), ("process", None)])
+def test_a_cost_is_the_difference_to_the_one_before(
+    fake: Make, table: dict[str, KnownAgent], form: Any, continued: float | None
+) -> None:
+    table["fake"] = replace(table["fake"], cost=form)
     first = fake().run_sync("spend", approve="auto")
-    assert [current.usage and current.usage.cost for current in first.rounds] == [0.25, 0.5]
-    second = fake().run_sync("spend", approve="auto", continue_from=first)
-    assert (first.usage.cost, second.usage.cost) == (0.75, 0.75)
+    assert first.usage.cost == 0.75
+    assert fake().run_sync("spend", approve="auto", continue_from=first).usage.cost == continued
     assert fake().run_sync("hello").usage.cost is None
 
 

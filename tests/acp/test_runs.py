@@ -156,7 +156,7 @@ def failed(agent: Agent, prompt: str) -> Any:
 
 @pytest.mark.parametrize("limit", ["max_tool_calls", "max_seconds", "budget"])
 def test_limits_of_calls_time_and_money_end_the_turn(fake: Make, table: dict[str, KnownAgent], limit: str) -> None:
-    table["fake"] = replace(table["fake"], cost=True)
+    table["fake"] = replace(table["fake"], cost="session")
     prompt, value = {"max_tool_calls": ("two unasked", 2), "max_seconds": ("deaf", 0.5), "budget": ("spend spend", 0.2)}[limit]
     run = fake(**{limit: value}).run_sync(prompt, approve="auto")
     assert (run.status, run.stop_reason) == ("limited", limit)
