@@ -75,7 +75,7 @@ class ForeignCall:
         self.made: ToolCall | None = None
         """The call in its reply; None before the reply."""
         self._reported: Any = None
-        """Its input in the reports about it: a question may show other input, such as a diff."""
+        """Its input in the reports about it, which counts: a question may show it in another form, such as a diff."""
         self._judged: Any = None
         """That input when the reply was made."""
         self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -90,7 +90,7 @@ class ForeignCall:
         """Take a message about it, whose fields replace earlier ones. ``is_question``: it asks whether it may run."""
         for name, field, kind in _FIELDS:
             value = update.get(field)
-            if value is not None and isinstance(value, kind):
+            if value is not None and isinstance(value, kind) and not (is_question and name == "input" and self._reported):
                 setattr(self, name, value)
         if not is_question:
             self._reported = update.get("rawInput") or self._reported

@@ -124,7 +124,7 @@ class Agent:
     def through(self) -> None:
         """Ask about a file, and have it written."""
         call_id = self.call("edit", "Write a.txt", path=str(Path("a.txt").absolute()), content="alpha\n")
-        if self.ask(call_id) == "yes":
+        if self.ask(call_id, rawInput={"diff": "+alpha"}) == "yes":
             self.request("fs/write_text_file", path=str(Path("a.txt").absolute()), content="alpha\n")
             self.end(call_id, "1 line written")
             self.say("Written.")

@@ -125,6 +125,12 @@ def test_rounds_are_marked_as_inferred(fake: Make) -> None:
     assert [current.metadata["rounds"] for current in run.rounds] == ["inferred", "inferred"]
 
 
+def test_a_question_that_shows_a_diff_changes_no_arguments(fake: Make) -> None:
+    run = fake().run_sync("through", approve="auto")
+    (record,) = run.rounds[0].records
+    assert (sorted(record.call.arguments), list(run.warnings)) == (["content", "path"], [])
+
+
 @pytest.mark.parametrize(
     ("prompt", "errors", "status", "stop_reason"),
     [
