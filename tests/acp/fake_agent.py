@@ -189,7 +189,6 @@ class Agent:
             self.end(call_id, "The agent's words for it.")
         else:
             self.end(call_id, "rejected", "failed")
-            self.say("Was rejected.")
 
     def unasked_shell(self) -> None:
         """Have the named command run in a terminal without asking first."""
