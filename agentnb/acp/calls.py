@@ -85,6 +85,10 @@ class ForeignCall:
         has none."""
         self.made: ToolCall | None = None
         """The call in its reply; None before the reply."""
+        self._reported: Any = None
+        """Its input in the reports about it, which counts: a question may show it in another form, such as a diff."""
+        self._judged: Any = None
+        """That input when the reply was made."""
         self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """The decision about it: True lets the agent run it."""
         self.context: asyncio.Future[ToolContext] = asyncio.get_running_loop().create_future()
@@ -95,12 +99,14 @@ class ForeignCall:
         self.terminal: Terminal | None = None
         """The terminal in which agentnb runs its command."""
 
-    def merge(self, update: Mapping[str, Any]) -> None:
-        """Take a message about it, whose fields replace earlier ones."""
+    def merge(self, update: Mapping[str, Any], *, is_question: bool = False) -> None:
+        """Take a message about it, whose fields replace earlier ones. ``is_question``: it asks whether it may run."""
         for name, field, kind in _FIELDS:
             value = update.get(field)
-            if value is not None and isinstance(value, kind):
+            if value is not None and isinstance(value, kind) and not (is_question and name == "input" and self._reported):
                 setattr(self, name, value)
+        if not is_question:
+            self._reported = update.get("rawInput") or self._reported
         if self.status in ENDED:
             self.end.set()
 
@@ -150,8 +156,13 @@ class ForeignCall:
 
     def take(self) -> ToolCall:
         """Return the call for a reply. Later messages do not change it."""
-        self.made = ToolCall(self.function or self.form.name, self.arguments, self.id)
+        self.made, self._judged = ToolCall(self.function or self.form.name, self.arguments, self.id), self._reported
         return self.made
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the agent has reported other input since the call was judged; not if it had reported none."""
+        return self._judged is not None and self._reported != self._judged
 
     @property
     def outcome(self) -> ToolOutcome:
