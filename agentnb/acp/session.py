@@ -25,6 +25,7 @@ from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
 from agentnb.errors import ModelError, ToolFailed
+from agentnb.tools.builtin.files.confined import place_of
 from agentnb.tools.builtin.files.reading import read_file
 from agentnb.tools.builtin.files.writing import write_file
 from agentnb.tools.builtin.shell.group import Shell
@@ -336,8 +337,6 @@ class Session:
             except ToolRefused as refused:
                 outcome = refused.outcome
         call.close("failed", outcome.text)
-        if outcome.error_code == "not_found":
-            raise RequestError.resource_not_found(subject)
         raise RequestError.invalid_params({"details": outcome.text})
 
     def _run_within(self, call: ForeignCall, context: ToolContext) -> None:
@@ -371,6 +370,8 @@ class Session:
 
     async def _read(self, params: Mapping[str, Any]) -> dict[str, Any]:
         path, first, limit = str(params["path"]), max(0, (params.get("line") or 1) - 1), params.get("limit")
+        if self._is_missing(path):  # no call: kimi looks for files of instructions whenever it reads or writes
+            raise RequestError.resource_not_found(path)
 
         async def read(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
             lines = redact(await read_file(context, path)).splitlines(keepends=True)
@@ -379,6 +380,13 @@ class Session:
             return {"content": text}
 
         return await self._serve("read", {"path": path}, read)
+
+    def _is_missing(self, path: str) -> bool:
+        """Return whether there is no such file in the working folder."""
+        try:
+            return not Path(place_of(path, self._work_dir).real).exists()
+        except ToolRefused:  # it is elsewhere
+            return False
 
     async def _open(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Open a terminal for the agent."""
