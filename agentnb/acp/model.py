@@ -5,20 +5,21 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from agentnb.acp.calls import ENDED, KINDS_BY_NAME, ForeignCall, Kind
+from agentnb.acp.calls import ENDED, KINDS_BY_NAME, UNKNOWN_KIND, ForeignCall, Kind
 from agentnb.acp.foreign_agent import ForeignAgent
+from agentnb.acp.installed import installed
 from agentnb.acp.reach import check_holds
 from agentnb.acp.session import Session
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
-from agentnb.core.messages import Image, Message, Text, Thinking, visible
+from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, visible
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.todos import Todo, Todos, TodoStatus, normal_status
 from agentnb.core.usage import UNKNOWN, Usage, checked
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError
+from agentnb.errors import ModelError, SettingsError
 from agentnb.models.model import Notice, Reply, StreamItem
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.runtime.calls.virtual_tools import VirtualTool
@@ -31,6 +32,8 @@ from agentnb.tools.toolbox import Toolbox
 STATUSES: Mapping[str, TodoStatus] = {"in-progress": "in-progress", "completed": "completed"}
 SESSION = "acp_session"
 """The key under which a reply's metadata has the id of the session."""
+START = "start_agent"
+"""The name of the call by which the person decides whether an agent starts."""
 CALLS = "tool_use"
 """The stop reason of a reply that ends because calls began: it is ours, no agent says it."""
 
@@ -53,6 +56,8 @@ class AcpModel:
         self._foreign, self._agent, self.name = foreign, foreign.known, foreign.name
         self._work_dir, self._model, self._mode = work_dir, foreign.model, foreign.mode or foreign.known.asks_in
         self._session: Session | None = None
+        self.start: Literal["free", "to_ask", "asked"] = "free"
+        """Whether the agent may start, or the person is asked first."""
         self._heard = 0
         """Parts of what the person has said that the agent was told."""
         self._cost_before = 0.0
@@ -64,10 +69,18 @@ class AcpModel:
 
     def check(self, permissions: Permissions) -> str:
         """Return a warning about what the person is not asked, as `check_holds` does. Raises `SettingsError`."""
-        return check_holds(self._foreign, permissions)
+        warning, asks = check_holds(self._foreign, permissions)
+        self.start = "to_ask" if asks else "free"
+        return warning
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the deltas of a round, then its reply: with the calls that have begun, or the last words of the turn."""
+        if self.start == "to_ask":
+            self.start = "asked"
+            yield Reply(Message("assistant", (_start_call(self._foreign),)), UNKNOWN, CALLS)
+            return
+        if self.start == "asked":
+            raise ModelError(f"{self.name} was not started", f"Approve {START}, or allow it by a rule")
         if self._session is None and (notice := await self._begin(request)) is not None:
             yield notice
         session = self._session
@@ -229,6 +242,29 @@ class ForeignTool:
         return call.outcome
 
 
+def _start_call(foreign: ForeignAgent) -> ToolCall:
+    here = installed(foreign.known)
+    version = here.version if here is not None else ""
+    return ToolCall(START, {"agent": foreign.name, "version": version, "tried": foreign.known.tried})
+
+
+class AgentStart:
+    """The start of an agent of which nobody knows whether it asks: a call, so that the person decides about it as about any."""
+
+    parallel_safe = blocking = False
+    timeout = subject = flag = None
+    effects = UNKNOWN_KIND.effects
+    spec = ToolSpec(START, "", {"type": "object"})
+
+    def __init__(self, model: AcpModel) -> None:
+        self._model = model
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        """Let the next round start it."""
+        self._model.start = "free"
+        return ToolOutcome(True, (Text("It starts."),))
+
+
 class FunctionAtDoor(VirtualTool):
     """A function of the notebook that the agent calls: what it returns goes to the agent as well."""
 
@@ -264,8 +300,9 @@ class ForeignToolbox(Toolbox):
 
     def __init__(self, model: AcpModel, functions: Iterable[Tool] = ()) -> None:
         super().__init__([FunctionAtDoor(model, tool) for tool in functions])
-        self._of_kinds = {name: ForeignTool(model, kind) for name, kind in KINDS_BY_NAME.items()}
-        for name in KINDS_BY_NAME:
+        self._of_kinds: dict[str, Tool] = {name: ForeignTool(model, kind) for name, kind in KINDS_BY_NAME.items()}
+        self._of_kinds[START] = AgentStart(model)
+        for name in self._of_kinds:
             if name in self._tools:
                 raise SettingsError(f"{name} is also what calls of {model.name} are called", "Give yours another name")
 
