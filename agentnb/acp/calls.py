@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
+
+import msgspec
 
 from agentnb.core.messages import Image, Text, ToolCall
 from agentnb.tools.subject import Flag, SubjectKind
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
 ENDED = ("completed", "failed")
-BEGUN = ("in_progress", *ENDED)
 
 
 class Kind(NamedTuple):
@@ -93,8 +95,16 @@ class ForeignCall:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the agent asks about it or runs it, so that it can be judged."""
-        return self.options is not None or self.status in BEGUN
+        """Whether the agent asks about it or runs it, so that it can be judged. Kimi says that it runs while its arguments come."""
+        is_running = self.status == "in_progress" and (self.is_own or bool(self.input))
+        return self.options is not None or is_running or self.status in ENDED
+
+    def read_arguments(self) -> None:
+        """Take its text for its arguments if these are not known: before a call may run, kimi sends them as JSON there."""
+        if not self.input:
+            text = "".join(part.text for block in self.content for part in _parts(block) if isinstance(part, Text))
+            with suppress(msgspec.DecodeError):
+                self.input = msgspec.json.decode(text, type=dict[str, Any])
 
     def writes(self, path: str) -> bool:
         """Return whether it is running, and changes this file."""

@@ -197,6 +197,8 @@ class Session:
             if not self._is_loading:  # what a loaded session tells again is no news
                 self._take(params["update"])
         elif message.get("method") == "session/request_permission" and isinstance(params.get("toolCall"), dict):
+            if (asked := self.calls.get(str(params["toolCall"].get("toolCallId")))) is not None:
+                asked.read_arguments()  # the question has another text
             call = self._call(params["toolCall"])
             call.options = [option for option in params.get("options") or () if isinstance(option, dict)]
         self._news.set()

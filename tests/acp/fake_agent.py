@@ -121,6 +121,16 @@ class Agent:
             self.end(call_id, "1 line written")
             self.say("Written.")
 
+    def growing(self) -> None:
+        """Say that a command runs while its arguments come as a text, and ask by a title alone, as kimi does."""
+        call_id = self.call("execute", "Bash")
+        for text in ('{"comm', '{"command": "touch ', '{"command": "touch a.txt"}'):
+            content = [{"type": "content", "content": {"type": "text", "text": text}}]
+            self.update("tool_call_update", toolCallId=call_id, status="in_progress", content=content)
+            time.sleep(0.02)
+        content = [{"type": "content", "content": {"type": "text", "text": "Running: touch a.txt"}}]
+        self.end(call_id, self.ask(call_id, title="Bash", content=content))
+
     def unannounced(self) -> None:
         """Have files written that no call names, one of them elsewhere."""
         for path in ("b.txt", "../outside.txt"):

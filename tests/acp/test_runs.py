@@ -48,6 +48,13 @@ def test_calls_have_their_arguments_results_and_rounds(fake: Make, prompt: str, 
     check_events(run.events, "the log")
 
 
+def test_arguments_that_come_as_a_growing_text_are_judged_whole(fake: Make) -> None:
+    run = fake().run_sync("growing", permissions={"bash(touch *)": "deny"}, approve=lambda call, run: True)
+    (record,) = [record for current in run.rounds for record in current.records]
+    assert (record.call.name, record.call.arguments) == ("bash", {"command": "touch a.txt"})
+    assert [event.call.name for event in run.events if isinstance(event, CallBlocked)] == ["bash"]
+
+
 def test_a_call_is_asked_about_before_it_has_any_effect(fake: Make, tmp_path: Path) -> None:
     seen: list[object] = []
 

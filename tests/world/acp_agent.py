@@ -47,14 +47,14 @@ from agentnb.testing import Answer, LoopbackServer, Stall, Status  # noqa: E402
 TRIED = "20 cases each: turns, calls, stops, files, load, plan, usage, settings, errors, kills"
 NAMESPACE = ("unshare", "--map-root-user", "--net")
 MARK = "agentnb-case"
-"""A word of each prompt: requests without it, such as one for a title, are none of the script."""
+"""A word of each prompt. A request that ends neither with it nor with a result, such as one for a title, is none of the script."""
 WORDS = "one two three four five six seven eight nine ten"
 CANARY = "AGENTNB_CANARY"
 """A variable that nobody names for an agent."""
 SECONDS = 60
 SECONDS_TO_STOP = 3
-SHELL_SLEEP = "613"
-"""Seconds of a sleep that a case looks for among the processes."""
+SHELL_SLEEP = "sleep\x00613\x00"
+"""A command line that a case looks for among the processes."""
 KERNEL = """
 import sys
 from agentnb import Agent, Store
@@ -107,6 +107,8 @@ class Scene:
         self.row, self.name = row, row["name"]
         self.home, self.folder = home, home
         self.lines: list[Any] = []
+        self.sent: list[dict[str, Any]] = []
+        """The bodies of the requests of the script."""
         self.server = LoopbackServer(self._answer, lenient=True).start()
         for name, text in row.get("files", {}).items():
             path = home / name
@@ -118,8 +120,11 @@ class Scene:
         return placed(value, url=self.server.url, home=str(self.home), folder=str(self.folder), **more)
 
     def _answer(self, body: dict[str, Any]) -> Any:
-        if not body.get("tools") or MARK not in json.dumps(body):
+        last = json.dumps([*body.get("messages", ()), *body.get("input", ())][-1:])
+        is_of_script = MARK in last or '"tool' in last or "call_output" in last
+        if not body.get("tools") or not is_of_script:
             return "A title"
+        self.sent.append(body)
         return self.lines.pop(0) if self.lines else "Done."
 
     def call(self, kind: str, **more: str) -> ToolCall:
@@ -170,9 +175,10 @@ class Scene:
                 raise Difference(f"waited {seconds} s in vain")
             time.sleep(0.05)
 
-    def sent(self) -> str:
-        """Return the last request of the agent to its model."""
-        return self.server.requests[-1].raw.decode()
+    @property
+    def last_sent(self) -> str:
+        """The messages of the last request of the script."""
+        return json.dumps(self.sent[-1])
 
     @property
     def file(self) -> Path:
@@ -204,7 +210,14 @@ def results(run: Run) -> list[tuple[str, str]]:
 
 def environs() -> str:
     """Return the variables of all processes below this."""
-    return "".join(Path(f"/proc/{pid}/environ").read_text() for pid in descendants(os.getpid()))
+    return "".join(_of_process(pid, "environ") for pid in descendants(os.getpid()))
+
+
+def _of_process(pid: int, file: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{file}").read_text()
+    except OSError:  # it has ended meanwhile
+        return ""
 
 
 CASES: dict[str, Callable[[Scene], None]] = {}
@@ -237,7 +250,7 @@ def _second_turn(scene: Scene) -> None:
     live = scene.start("First.", "Second.", watch=first_words(lambda: live.say(f"Once more ({MARK}).")))
     run = scene.end(live)
     check("".join(current.text for current in run.rounds), "First.Second.")
-    check(("Do it." in scene.sent(), "Once more" in scene.sent()), (True, True))
+    check(("Do it." in scene.last_sent, "Once more" in scene.last_sent), (True, True))
 
 
 @case("call allowed")
@@ -279,16 +292,9 @@ def _cancel_stream(scene: Scene) -> None:
 
 @case("cancel in a shell")
 def _cancel_shell(scene: Scene) -> None:
-    live = scene.start(scene.shell(f"sleep {SHELL_SLEEP}"), approve=lambda call, run: True)
-    scene.wait(lambda: [pid for pid in descendants(os.getpid()) if _command(pid) == ["sleep", SHELL_SLEEP]])
+    live = scene.start(scene.shell("sleep 613"), approve=lambda call, run: True)
+    scene.wait(lambda: [pid for pid in descendants(os.getpid()) if _of_process(pid, "cmdline") == SHELL_SLEEP])
     scene.stop(live)
-
-
-def _command(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
-    except OSError:  # it has ended meanwhile
-        return []
 
 
 @case("cancel with an open question")
@@ -304,7 +310,7 @@ def _load(scene: Scene) -> None:
     first = scene.run("A blue whale.", prompt="Name an animal.")
     second = scene.run("Remembered.", continue_from=first)
     check((second.text, [event.message for event in events(second, Warned)]), ("Remembered.", []))
-    check(("Name an animal." in scene.sent(), "A blue whale." in scene.sent()), (True, True))
+    check(("Name an animal." in scene.last_sent, "A blue whale." in scene.last_sent), (True, True))
 
 
 @case("plan")
@@ -337,7 +343,7 @@ def _mode(scene: Scene) -> None:
 @case("model set")
 def _model(scene: Scene) -> None:
     run = scene.run("Hello.", acp=f"{scene.name}:{scene.row['model']}")
-    check((run.status, json.loads(scene.sent())["model"]), ("completed", scene.row.get("sent_model", "scripted-2")))
+    check((run.status, scene.sent[-1]["model"]), ("completed", scene.row.get("sent_model", "scripted-2")))
 
 
 @case("file written or found, and undone or named")
@@ -357,7 +363,7 @@ def _function(scene: Scene) -> None:
 
     run = scene.run(scene.call("function"), "Added.", tools=[total], approve=lambda call, run: True)
     check((run.status, results(run), len(events(run, QuestionAsked)) <= 1), ("completed", [("total", "1234")], True))
-    check("1234" in scene.sent(), True)
+    check("1234" in scene.last_sent, True)
 
 
 @case("wrong key")
@@ -377,16 +383,16 @@ def _overload(scene: Scene) -> None:
 @case("agent killed")
 def _agent_killed(scene: Scene) -> None:
     heard: list[bool] = []
-    live = scene.start("First.", Stall(120, after=4, line=WORDS), watch=first_words(lambda: heard.append(True)))
-    live.say(f"Once more ({MARK}).")
+    live = scene.start(Stall(120, after=4, line=WORDS), watch=first_words(lambda: heard.append(True)))
     scene.wait(lambda: heard)
     guard = descendants(os.getpid())[0]
     os.kill(descendants(guard)[0], signal.SIGKILL)
     try:
-        check((scene.end(live).status, bool(live.run.error)), ("failed", True))
+        scene.end(live)
     except ModelError as error:
-        check("has ended" in str(error), True)
-    scene.check_gone()
+        check((live.run.status, "has ended" in str(error)), ("failed", True))
+        return scene.check_gone()
+    raise Difference("no error")
 
 
 @case("kernel killed")
@@ -400,7 +406,7 @@ def _kernel_killed(scene: Scene) -> None:
         time.sleep(1)
         begun = descendants(os.getpid())
         kernel.kill()
-    scene.wait(lambda: not [pid for pid in begun if _command(pid)])
+    scene.wait(lambda: not [pid for pid in begun if _of_process(pid, "cmdline")])
     check([path for path in store.glob("*.jsonl") if "two" in path.read_text()] != [], True)
 
 
