@@ -95,7 +95,7 @@ class ForeignCall:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the agent asks about it or runs it, so that it can be judged. Kimi says that it runs while its arguments come."""
+        """Whether the agent asks about it, or runs it with arguments (kimi says so while these come): it can be judged."""
         is_running = self.status == "in_progress" and (self.is_own or bool(self.input))
         return self.options is not None or is_running or self.status in ENDED
 

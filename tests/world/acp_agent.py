@@ -47,7 +47,7 @@ from agentnb.testing import Answer, LoopbackServer, Stall, Status  # noqa: E402
 TRIED = "20 cases each: turns, calls, stops, files, load, plan, usage, settings, errors, kills"
 NAMESPACE = ("unshare", "--map-root-user", "--net")
 MARK = "agentnb-case"
-"""A word of each prompt. A request that ends neither with it nor with a result, such as one for a title, is none of the script."""
+"""A word of each prompt. Requests that end neither with it nor with a result, such as for a title, are none of the script."""
 WORDS = "one two three four five six seven eight nine ten"
 CANARY = "AGENTNB_CANARY"
 """A variable that nobody names for an agent."""
