@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from agentnb.acp.terminals import Terminal
 from agentnb.core.messages import Image, Text, ToolCall
+from agentnb.tools.builtin.files.nature import nature_of_reading
+from agentnb.tools.builtin.group import NatureOf
 from agentnb.tools.subject import Flag, SubjectKind
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
@@ -26,12 +31,13 @@ class Kind(NamedTuple):
     arguments: tuple[str, ...] = ()
     """Names of that argument in the messages of different agents."""
     flag: Flag | None = None
+    nature: NatureOf | None = None
 
 
 _PATHS = ("path", "filePath", "file_path", "absolute_path")
 UNKNOWN_KIND = Kind("other", frozenset({"write", "execute", "network"}))
 KINDS: Mapping[str, Kind] = {
-    "read": Kind("read_file", frozenset({"read"}), "path", _PATHS, "file_read"),
+    "read": Kind("read_file", frozenset({"read"}), "path", _PATHS, "file_read", nature_of_reading),
     "search": Kind("search", frozenset({"read"})),
     "edit": Kind("write_file", frozenset({"write"}), "path", _PATHS, "file_write"),
     "delete": Kind("delete", frozenset({"write"})),
@@ -54,6 +60,10 @@ _FIELDS: tuple[tuple[str, str, type], ...] = (
 """The fields of a message about a call: attribute, name in the message, type."""
 
 
+within: ContextVar[ForeignCall | None] = ContextVar("within", default=None)
+"""The call that agentnb makes for the agent within one that runs."""
+
+
 class ForeignCall:
     """A call of the agent, from its announcement to its end."""
 
@@ -73,7 +83,8 @@ class ForeignCall:
         self.content: Sequence[Any] = ()
         self.locations: Sequence[Any] = ()
         self.options: Sequence[Mapping[str, Any]] | None = None
-        """The answers to the agent's question whether it may run; None before it asks."""
+        """The answers to the agent's question whether it may run; None before it asks. Whoever asks by a request for work
+        has none."""
         self.made: ToolCall | None = None
         """The call in its reply; None before the reply."""
         self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -82,7 +93,9 @@ class ForeignCall:
         """The context in which it runs, once it does."""
         self.end = asyncio.Event()
         self.given: ToolOutcome | None = None
-        """The outcome of a function of the notebook."""
+        """The outcome of a function of the notebook, or why agentnb refuses the call."""
+        self.terminal: Terminal | None = None
+        """The terminal in which agentnb runs its command."""
 
     def merge(self, update: Mapping[str, Any]) -> None:
         """Take a message about it, whose fields replace earlier ones."""
@@ -106,10 +119,24 @@ class ForeignCall:
             with suppress(msgspec.DecodeError):
                 self.input = msgspec.json.decode(text, type=dict[str, Any])
 
-    def writes(self, path: str) -> bool:
-        """Return whether it is running, and changes this file."""
-        is_open = self.made is not None and not self.end.is_set()
-        return is_open and self.kind == "edit" and self.arguments.get("path") == path
+    def covers(self, kind: str, subject: str, folder: Path) -> bool:
+        """Return whether it is open, and work of this kind is part of it: on a file of the folder, or by a command.
+
+        A change of a file that was judged covers that the file is read.
+        """
+        is_of_kind = self.kind == kind or (kind == "read" and self.kind == "edit" and self.made is not None)
+        if not is_of_kind or self.end.is_set() or self.is_own or self.terminal is not None:
+            return False
+        arguments = self.arguments if self.made is None else self.made.arguments  # what was judged counts
+        named = arguments.get(self.form.subject or "")
+        return named == subject or (
+            self.form.subject == "path" and isinstance(named, str) and folder / named == folder / subject
+        )
+
+    def close(self, status: str, text: str) -> None:
+        """End it, if it is agentnb that makes it."""
+        if self.is_own:
+            self.merge({"status": status, "content": [{"type": "content", "content": {"type": "text", "text": text}}]})
 
     @property
     def form(self) -> Kind:
@@ -138,7 +165,9 @@ class ForeignCall:
 
     @property
     def outcome(self) -> ToolOutcome:
-        """Its outcome as the agent reported it."""
+        """Its outcome: that of its terminal, else as the agent reported it."""
+        if self.terminal is not None:
+            return self.terminal.outcome
         parts = tuple(part for block in self.content for part in _parts(block)) or _parts_of_output(self.output)
         if self.status == "completed":
             return ToolOutcome(True, parts)

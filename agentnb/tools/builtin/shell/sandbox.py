@@ -23,6 +23,7 @@ from agentnb.advice import Plain
 from agentnb.errors import SettingsError
 from agentnb.git_copies.copies import GitCopy, copy_git
 from agentnb.git_copies.way_back import give_back
+from agentnb.tools.builtin.shell.output import BoundedOutput
 from agentnb.tools.builtin.shell.process import ProcessResult, run_process
 from agentnb.tools.builtin.shell.repository import Guarded, Repository
 from agentnb.tools.builtin.shell.sandbox_view import SandboxView
@@ -53,10 +54,12 @@ def check_sandbox(*, has_network: bool) -> None:
     _walls(_program(Path.cwd()), has_network)
 
 
-async def run_in_sandbox(sandbox: Sandbox, words: Sequence[str], variables: Mapping[str, str], seconds: float) -> Sandboxed:
+async def run_in_sandbox(
+    sandbox: Sandbox, words: Sequence[str], variables: Mapping[str, str], seconds: float, kept: BoundedOutput | None = None
+) -> Sandboxed:
     """Run a program in a sandbox to its end, also if this is cancelled, and bring back what git may keep of it.
 
-    Raises `SettingsError` if the sandbox failed before the program ran.
+    ``kept``: as for `run_process`. Raises `SettingsError` if the sandbox failed before the program ran.
     """
     opening = asyncio.ensure_future(asyncio.to_thread(sandbox.open))
 
@@ -67,7 +70,12 @@ async def run_in_sandbox(sandbox: Sandbox, words: Sequence[str], variables: Mapp
     try:
         command, descriptors = await asyncio.shield(opening)
         result = await run_process(
-            [*command, *words], folder=sandbox.work_dir, variables=variables, seconds=seconds, descriptors=descriptors
+            [*command, *words],
+            folder=sandbox.work_dir,
+            variables=variables,
+            seconds=seconds,
+            descriptors=descriptors,
+            kept=kept,
         )
     finally:
         has_run, note = await asyncio.shield(close())
