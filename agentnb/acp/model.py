@@ -310,7 +310,7 @@ class FunctionAtDoor(VirtualTool):
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Run the function."""
-        call = self._model.call_of(context.call_id)
+        call = self._model.call_of(context.call_id) or within.get()
         outcome = tool_errors.cancelled()
         try:
             outcome = await self._function.run(arguments, context)

@@ -197,7 +197,7 @@ class Session:
         try:
             return await self._connection.send_request(method, params) or {}
         except RequestError as error:
-            raise ModelError(f"{self.name}: {error}", self._last_words() or self._agent.sign_in) from error
+            raise ModelError(f"{self.name}: {_reason(error)}", self._last_words() or self._agent.sign_in) from error
         except ConnectionError as error:
             raise ModelError(f"{self.name} has ended: {error}", self._last_words()) from error
 
@@ -243,7 +243,8 @@ class Session:
         call.merge(update)
         named = [block.get("terminalId") for block in call.content if isinstance(block, dict)]
         call.terminal = call.terminal or next(filter(None, map(self._terminals.get, named)), None)
-        is_named = call.is_at_door or call.title.removeprefix("mcp__") in self._titles
+        names = {name.removeprefix("mcp__") for name in (call.title, _tool_name(update))}
+        is_named = call.is_at_door or not names.isdisjoint(self._titles)
         call.is_at_door = is_named and call.form is UNKNOWN_KIND and call.made is None  # a model may write a title
         return call
 
@@ -257,6 +258,9 @@ class Session:
         call = self._begin_call(ForeignCall(f"{name}-{self._own_calls}", function))
         call.is_own = True
         call.merge({"title": function or name, "kind": kind, "rawInput": dict(arguments), "status": "in_progress"})
+        running = [outer.context.result() for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()]
+        if running:
+            self._run_within(call, running[-1])
         self._news.set()
         return call
 
@@ -292,11 +296,6 @@ class Session:
         call = next((call for call in self.calls.values() if call.covers(kind, subject, self._work_dir)), None)
         if call is None:
             call = self._begin_own_call(kind, arguments, kind=kind)
-            running = [
-                outer.context.result() for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()
-            ]
-            if running:
-                self._run_within(call, running[-1])
         elif call.options is None:
             call.options = ()
             self._news.set()
@@ -325,6 +324,8 @@ class Session:
             finally:
                 if not call.answer.done():
                     call.answer.set_result(False)
+                if call.function:
+                    call.end.set()
 
         task = asyncio.ensure_future(run())
         self._inner.add(task)
@@ -377,3 +378,16 @@ class Session:
     @property
     def _how_to_install(self) -> str:
         return f"Install it: {self._agent.install}" if self._agent.install else ""
+
+
+def _tool_name(update: Mapping[str, Any]) -> str:
+    """Return the name of the tool that qwen and claude give beside the title of a call; empty if there is none."""
+    about = update.get("_meta")
+    about = about.get("claudeCode", about) if isinstance(about, dict) else None
+    return str(about.get("toolName", "")) if isinstance(about, dict) else ""
+
+
+def _reason(error: RequestError) -> str:
+    """Return the message of an error with its details, where agents say what is wrong."""
+    details = error.data.get("details") or error.data.get("message") if isinstance(error.data, dict) else error.data
+    return f"{error}: {details}" if details else str(error)

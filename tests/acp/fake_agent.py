@@ -310,9 +310,22 @@ class Agent:
 
     def function(self) -> None:
         """List the tools of the server that it was given, and call the first with three numbers."""
+        self.offered(self.call("other", "notebook_total", numbers=[1, 2, 3]))
+
+    def named(self) -> None:
+        """Do so, with the name of the tool beside a title, as qwen does."""
+        call_id = self.call("other", "total (notebook MCP Server)")
+        self.update("tool_call_update", toolCallId=call_id, _meta={"toolName": "mcp__notebook__total"})
+        self.offered(call_id, title='{"numbers": [1, 2, 3]}')
+
+    def aside(self) -> None:
+        """Do so while a command runs."""
+        self.offered(self.call("execute", "make", command="make"))
+
+    def offered(self, call_id: str, **about: Any) -> None:
+        """Ask about a call, and call the first tool of the server within it."""
         (server,) = self.servers
-        call_id = self.call("other", f"{server['name']}_total", numbers=[1, 2, 3])
-        if self.ask(call_id) == "yes":
+        if self.ask(call_id, **about) == "yes":
             found, result = asyncio.run(called(server))
             self.end(call_id, result)
             self.say(f"{found}: {result}")
@@ -372,7 +385,9 @@ class Agent:
             try:
                 self.send(id=message["id"], result=self.answer(message))
             except KeyError as error:
-                self.send(id=message["id"], error={"code": -32603, "message": f"lost {error}"})
+                self.send(
+                    id=message["id"], error={"code": -32603, "message": "Internal error", "data": {"details": f"lost {error}"}}
+                )
             if "unread" in sys.argv and message["method"] == "session/set_mode":
                 self.say("Reads no more.")
                 time.sleep(600)

@@ -53,8 +53,8 @@ CANARY = "AGENTNB_CANARY"
 """A variable that nobody names for an agent."""
 SECONDS = 60
 SECONDS_TO_STOP = 3
-SHELL_SLEEP = "sleep\x00613\x00"
-"""A command line that a case looks for among the processes."""
+SLEEP = "import time; time.sleep(613)"
+"""A program that a case looks for among the processes. Qwen runs no command that is ``sleep``."""
 KERNEL = """
 import sys
 from agentnb import Agent, Store
@@ -292,8 +292,8 @@ def _cancel_stream(scene: Scene) -> None:
 
 @case("cancel in a shell")
 def _cancel_shell(scene: Scene) -> None:
-    live = scene.start(scene.shell("sleep 613"), approve=lambda call, run: True)
-    scene.wait(lambda: [pid for pid in descendants(os.getpid()) if _of_process(pid, "cmdline") == SHELL_SLEEP])
+    live = scene.start(scene.shell(f'python3 -c "{SLEEP}"'), approve=lambda call, run: True)
+    scene.wait(lambda: [pid for pid in descendants(os.getpid()) if _of_process(pid, "cmdline") == f"python3\0-c\0{SLEEP}\0"])
     scene.stop(live)
 
 
