@@ -41,7 +41,7 @@ from agentnb.detect.run import Run  # noqa: E402
 from agentnb.display.lists.undo_text import undo_text  # noqa: E402
 from agentnb.errors import ModelError  # noqa: E402
 from agentnb.rerun.undo.undoing import undo_run  # noqa: E402
-from agentnb.runtime.host.live import LiveRun  # noqa: E402
+from agentnb.runtime.host.live import LiveRun, wait_for_ends  # noqa: E402
 from agentnb.testing import Answer, LoopbackServer, Stall, Status  # noqa: E402
 
 TRIED = "20 cases each: turns, calls, stops, files, load, plan, usage, settings, errors, kills"
@@ -109,6 +109,8 @@ class Scene:
         self.lines: list[Any] = []
         self.sent: list[dict[str, Any]] = []
         """The bodies of the requests of the script."""
+        self.live: LiveRun | None = None
+        """The last run."""
         self.server = LoopbackServer(self._answer, lenient=True).start()
         for name, text in row.get("files", {}).items():
             path = home / name
@@ -140,7 +142,8 @@ class Scene:
         """Start a run whose model says these lines."""
         self.lines = [*lines]
         settings = {name: options.pop(name) for name in ("mode", "tools") if name in options}
-        return Agent(acp=acp or self.name, work_dir=self.folder, **settings).start(f"{prompt} ({MARK})", **options)
+        self.live = Agent(acp=acp or self.name, work_dir=self.folder, **settings).start(f"{prompt} ({MARK})", **options)
+        return self.live
 
     def run(self, *lines: Any, **options: Any) -> Run:
         """Return such a run when it has ended, which must be in time."""
@@ -151,8 +154,6 @@ class Scene:
         try:
             return live.result(SECONDS)
         except TimeoutError:
-            live.stop()
-            live.result(SECONDS)
             raise Difference(f"no end within {SECONDS} s") from None
 
     def stop(self, live: LiveRun) -> None:
@@ -427,6 +428,9 @@ def main(row: str, path: str, folder: str) -> None:
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[1]
             problem = f"line {place.lineno}: {error if isinstance(error, Difference) else repr(error)}"
+        if scene.live is not None:
+            scene.live.stop()  # one whose case has failed may still run
+            wait_for_ends([scene.live], SECONDS)
         print(json.dumps([name, problem]), flush=True)
     scene.server.close()
     for problem in dict.fromkeys(scene.server.problems):
