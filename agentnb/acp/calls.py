@@ -81,6 +81,8 @@ class ForeignCall:
         self.input: Any = None
         self.output: Any = None
         self.content: Sequence[Any] = ()
+        self._pieces: list[str] = []
+        """The output of a terminal of its own, as it comes."""
         self.locations: Sequence[Any] = ()
         self.options: Sequence[Mapping[str, Any]] | None = None
         """The answers to the agent's question whether it may run; None before it asks. Whoever asks by a request for work
@@ -103,6 +105,8 @@ class ForeignCall:
             value = update.get(field)
             if value is not None and isinstance(value, kind):
                 setattr(self, name, value)
+        if piece := _piece_of_output(update):
+            self._pieces.append(piece)
         if self.status in ENDED:
             self.end.set()
 
@@ -168,7 +172,8 @@ class ForeignCall:
         """Its outcome: that of its terminal, else as the agent reported it."""
         if self.terminal is not None:
             return self.terminal.outcome
-        parts = tuple(part for block in self.content for part in _parts(block)) or _parts_of_output(self.output)
+        parts = tuple(part for block in self.content for part in _parts(block))
+        parts = parts or _parts_of_output("".join(self._pieces) or self.output)
         if self.status == "completed":
             return ToolOutcome(True, parts)
         if self.status == "failed":
@@ -185,6 +190,13 @@ def _parts(block: Any) -> tuple[Text | Image, ...]:
     if isinstance(content, dict) and content.get("type") == "text" and isinstance(content.get("text"), str):
         return (Text(content["text"]),)
     return ()
+
+
+def _piece_of_output(update: Mapping[str, Any]) -> str:
+    """Return the new output of a terminal, which codex sends beside the content; empty if there is none."""
+    about = update.get("_meta")
+    piece = about.get("terminal_output_delta") if isinstance(about, dict) else None
+    return str(piece.get("data", "")) if isinstance(piece, dict) else ""
 
 
 def _parts_of_output(output: Any) -> tuple[Text, ...]:

@@ -31,6 +31,8 @@ class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The mode in which it asks before it writes and executes; empty if it always does, or has none."""
     asks: bool = True
     """Whether there is such a mode."""
+    offers_functions: bool = True
+    """Whether it offers its model the functions of the notebook; otherwise the model has to search for them."""
     terminals: bool = False
     """Whether it has agentnb run its commands."""
     usage: UsageForm = "none"

@@ -80,13 +80,15 @@ class AcpModel:
         """The calls of the last reply."""
 
     def check(self, permissions: Permissions) -> str:
-        """Return a warning about what the person is not asked, as `check_holds` does. Raises `SettingsError`."""
+        """Return a warning about what the person is not asked, and what does not reach the agent. Raises `SettingsError`."""
         if self._shell is not None and not self._agent.terminals:
             what = f"Shell does not reach {self.name}, which runs its commands itself"
             raise SettingsError(what, "Leave it out, or run an agent that has agentnb run its commands, such as kimi")
         warning, asks = check_holds(self._foreign, permissions)
         self.start = "to_ask" if asks else "free"
-        return warning
+        hidden = f"{self.name} does not offer functions of the notebook to its model, which has to search for them"
+        is_hidden = not (self._agent.offers_functions or self.tools.is_empty)
+        return "; ".join(filter(None, (warning, hidden if is_hidden else "")))
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the deltas of a round, then its reply: with the calls that have begun, or the last words of the turn."""

@@ -220,6 +220,16 @@ class Agent:
         """Give the named command a variable that changes programs."""
         self.terminal(env=[{"name": "BASH_ENV", "value": "x"}])
 
+    def piecewise(self) -> None:
+        """Run a command in a terminal of its own, and tell its output beside the content, as codex does."""
+        call_id = self.call("execute", "echo out", command="echo out")
+        terminal = {"type": "terminal", "terminalId": "its-own"}
+        for piece in ("ou", "t"):
+            about = {"terminal_output_delta": {"data": piece}}
+            self.update("tool_call_update", toolCallId=call_id, status="in_progress", content=[terminal], _meta=about)
+        self.update("tool_call_update", toolCallId=call_id, status="completed")
+        self.say("Ran.")
+
     def growing(self) -> None:
         """Say that a command runs while its arguments come as a text, and ask by a title alone, as kimi does."""
         call_id = self.call("execute", "Bash")

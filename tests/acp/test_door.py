@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agentnb import Agent, tool
-from agentnb.core.log.events import QuestionAsked
+from agentnb.acp.known_agents import KnownAgent
+from agentnb.core.log.events import QuestionAsked, Warned
 from agentnb.errors import SettingsError
 
 Make = Callable[..., Agent]
@@ -65,6 +67,16 @@ def test_a_function_is_called_while_a_command_runs(fake: Make, rules: dict[str, 
     assert run.text == text
     (command,) = [record for current in run.rounds for record in current.records]
     assert (command.call.name, [record.call.name for record in command.inner]) == ("bash", ["total"])
+
+
+@pytest.mark.parametrize("tools", [[total], []])
+def test_a_run_warns_where_the_agent_hides_functions_from_its_model(
+    fake: Make, table: dict[str, KnownAgent], tools: list[Any]
+) -> None:
+    table["fake"] = replace(table["fake"], offers_functions=False)
+    run = fake(tools=tools).run_sync("hello")
+    warnings = [event.message for event in run.events if isinstance(event, Warned)]
+    assert ["does not offer functions" in warning for warning in warnings] == [True] * len(tools)
 
 
 def test_a_command_in_the_name_of_a_function_is_judged(fake: Make) -> None:

@@ -37,6 +37,7 @@ def test_words_and_thoughts_stream_and_are_logged(fake: Make) -> None:
     [
         ("write", [("write_file", {"path": "a.txt", "content": "alpha\n"}, "1 line written")], "Written."),
         ("unasked", [("bash", {"command": "echo out"}, "out")], "Ran."),
+        ("piecewise", [("bash", {"command": "echo out"}, "out")], "Ran."),
         ("two", [("read_file", {"path": "b.txt"}, "beta"), ("bash", {"command": "ls"}, "b.txt")], "Both."),
     ],
 )

@@ -168,7 +168,7 @@ class Scene:
         """Raise `Difference` if a process of the agent stays."""
         self.wait(lambda: not descendants(os.getpid()))
 
-    def wait(self, is_so: Callable[[], Any], seconds: float = 20) -> None:
+    def wait(self, is_so: Callable[[], Any], seconds: float = SECONDS) -> None:
         """Wait until something is so. Raises `Difference` if it does not become so."""
         until = time.monotonic() + seconds
         while not is_so():
