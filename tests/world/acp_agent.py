@@ -294,7 +294,9 @@ def _cancel_stream(scene: Scene) -> None:
 @case("cancel in a shell")
 def _cancel_shell(scene: Scene) -> None:
     live = scene.start(scene.shell(f'python3 -c "{SLEEP}"'), approve=lambda call, run: True)
-    scene.wait(lambda: [pid for pid in descendants(os.getpid()) if _of_process(pid, "cmdline") == f"python3\0-c\0{SLEEP}\0"])
+    scene.wait(
+        lambda: [pid for pid in descendants(os.getpid()) if _of_process(pid, "cmdline").endswith(f"python3\0-c\0{SLEEP}\0")]
+    )
     scene.stop(live)
 
 
@@ -365,6 +367,7 @@ def _function(scene: Scene) -> None:
     run = scene.run(scene.call("function"), "Added.", tools=[total], approve=lambda call, run: True)
     check((run.status, results(run), len(events(run, QuestionAsked)) <= 1), ("completed", [("total", "1234")], True))
     check("1234" in scene.last_sent, True)
+    check(scene.call("function").name in json.dumps(scene.sent[-1]["tools"]), True)
 
 
 @case("wrong key")
