@@ -32,7 +32,7 @@ class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     asks: bool = True
     """Whether there is such a mode."""
     offers_functions: bool = True
-    """Whether it offers its model the functions of the notebook; otherwise the model has to search for them."""
+    """Whether it shows its model the functions of the notebook: the model of codex has to search, copilot refuses their server."""
     terminals: bool = False
     """Whether it has agentnb run its commands."""
     usage: UsageForm = "none"

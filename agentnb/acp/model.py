@@ -86,7 +86,7 @@ class AcpModel:
             raise SettingsError(what, "Leave it out, or run an agent that has agentnb run its commands, such as kimi")
         warning, asks = check_holds(self._foreign, permissions)
         self.start = "to_ask" if asks else "free"
-        hidden = f"{self.name} does not offer functions of the notebook to its model, which has to search for them"
+        hidden = f"Functions of the notebook are not among the tools that {self.name} shows its model"
         is_hidden = not (self._agent.offers_functions or self.tools.is_empty)
         return "; ".join(filter(None, (warning, hidden if is_hidden else "")))
 

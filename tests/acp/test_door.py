@@ -76,7 +76,7 @@ def test_a_run_warns_where_the_agent_hides_functions_from_its_model(
     table["fake"] = replace(table["fake"], offers_functions=False)
     run = fake(tools=tools).run_sync("hello")
     warnings = [event.message for event in run.events if isinstance(event, Warned)]
-    assert ["does not offer functions" in warning for warning in warnings] == [True] * len(tools)
+    assert ["not among the tools" in warning for warning in warnings] == [True] * len(tools)
 
 
 def test_a_command_in_the_name_of_a_function_is_judged(fake: Make) -> None:
