@@ -89,6 +89,10 @@ class ForeignCall:
         has none."""
         self.made: ToolCall | None = None
         """The call in its reply; None before the reply."""
+        self._reported: Any = None
+        """Its input in the reports about it, which counts: a question may show it in another form, such as a diff."""
+        self._judged: Any = None
+        """That input when the reply was made."""
         self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """The decision about it: True lets the agent run it."""
         self.context: asyncio.Future[ToolContext] = asyncio.get_running_loop().create_future()
@@ -99,14 +103,18 @@ class ForeignCall:
         self.terminal: Terminal | None = None
         """The terminal in which agentnb runs its command."""
 
-    def merge(self, update: Mapping[str, Any]) -> None:
-        """Take a message about it, whose fields replace earlier ones."""
+    def merge(self, update: Mapping[str, Any], *, is_question: bool = False) -> None:
+        """Take a message about it, whose fields replace earlier ones. ``is_question``: it asks whether it may run."""
+        if is_question and not self.input:
+            self._read_arguments()
         for name, field, kind in _FIELDS:
             value = update.get(field)
-            if value is not None and isinstance(value, kind):
+            if value is not None and isinstance(value, kind) and not (is_question and name == "input" and self._reported):
                 setattr(self, name, value)
         if piece := _piece_of_output(update):
             self._pieces.append(piece)
+        if not is_question:
+            self._reported = update.get("rawInput") or self._reported
         if self.status in ENDED:
             self.end.set()
 
@@ -116,12 +124,11 @@ class ForeignCall:
         is_running = self.status == "in_progress" and (self.is_own or bool(self.input))
         return self.options is not None or is_running or self.status in ENDED
 
-    def read_arguments(self) -> None:
-        """Take its text for its arguments if these are not known: before a call may run, kimi sends them as JSON there."""
-        if not self.input:
-            text = "".join(part.text for block in self.content for part in _parts(block) if isinstance(part, Text))
-            with suppress(msgspec.DecodeError):
-                self.input = msgspec.json.decode(text, type=dict[str, Any])
+    def _read_arguments(self) -> None:
+        """Take its text for its arguments: before a call may run, kimi sends them as JSON there."""
+        text = "".join(part.text for block in self.content for part in _parts(block) if isinstance(part, Text))
+        with suppress(msgspec.DecodeError):
+            self.input = msgspec.json.decode(text, type=dict[str, Any])
 
     def covers(self, kind: str, subject: str, folder: Path) -> bool:
         """Return whether it is open, and work of this kind is part of it: on a file of the folder, or by a command.
@@ -164,8 +171,13 @@ class ForeignCall:
 
     def take(self) -> ToolCall:
         """Return the call for a reply. Later messages do not change it."""
-        self.made = ToolCall(self.function or self.form.name, self.arguments, self.id)
+        self.made, self._judged = ToolCall(self.function or self.form.name, self.arguments, self.id), self._reported
         return self.made
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the agent has reported other input since the call was judged; not if it had reported none."""
+        return self._judged is not None and self._reported != self._judged
 
     @property
     def outcome(self) -> ToolOutcome:

@@ -54,3 +54,10 @@ def _how_to_hold(foreign: ForeignAgent) -> str:
         return "Run another agent, or leave these out: you are asked about its start"
     tried = f"=={agent.tried}" if agent.install.startswith("pip ") else f"@{agent.tried}"
     return f"Install that version: {agent.install.removesuffix('@latest')}{tried}"
+
+
+def check_cost(foreign: ForeignAgent) -> None:
+    """Raise `SettingsError` if the agent does not say what it costs, so that no budget can end its run."""
+    if foreign.known.cost == "none":
+        what = f"{foreign.name} does not say what it costs, so a budget cannot be enforced"
+        raise SettingsError(what, "Limit it with max_seconds or max_tool_calls, or let it count as nothing: unpriced=True")

@@ -19,11 +19,13 @@ from agentnb.acp.door import NAME, Door
 from agentnb.acp.folder import WatchedFolder
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.process import AgentProcess
+from agentnb.acp.record import UnknownUpdates
 from agentnb.acp.terminals import Terminals, command_of
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
 from agentnb.errors import ModelError, ToolFailed
+from agentnb.tools.builtin.files.confined import place_of
 from agentnb.tools.builtin.files.reading import read_file
 from agentnb.tools.builtin.files.writing import write_file
 from agentnb.tools.builtin.shell.group import Shell
@@ -39,6 +41,10 @@ JOINS = ("_", "__", "/", ".", ": ")
 """How agents join the names of a server and its tool in a title."""
 SECONDS_BESIDE = 0.1
 """Time in which calls that were announced before it become part of the same reply as the first that is ready."""
+UNUSED = frozenset(
+    {"user_message_chunk", "available_commands_update", "current_mode_update", "config_option_update", "session_info_update"}
+)
+"""Kinds of updates of the protocol that say nothing of what a run records."""
 DENIED = "The person did not allow it."
 OF_TERMINALS = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
 KINDS_OF_OPTIONS = {True: "allow_once", False: "reject_once"}
@@ -76,14 +82,17 @@ class Session:
         """Whether a turn runs, or its end was not read yet."""
         self._deltas: deque[ReplyDelta] = deque()
         self._news = asyncio.Event()
+        self._wakes_at = 0.0
+        """The time of the event loop at which `next` was last to return without news."""
         self.calls: dict[str, ForeignCall] = {}
         """All calls of the session, by id: agents report on calls long over, too."""
         self._announced: dict[str, ForeignCall] = {}
         """Those of them that no reply has."""
+        self.unknown = UnknownUpdates()
         self.plan: list[Any] | None = None
         """The plan as last told; None before the first."""
         self.cost: float | None = None
-        """US dollars of the session so far, if the agent says it."""
+        """US dollars of the session so far, if the agent has said it since `take_cost`."""
         self._own_calls = 0
         """Calls that agentnb has made for the agent: files written, functions called."""
 
@@ -123,14 +132,20 @@ class Session:
         except TimeoutError as error:
             raise ModelError(f"{self.name} did not answer for {SECONDS_TO_START} s", self._last_words()) from error
 
+    async def cancel(self) -> None:
+        """Ask the agent to end the turn that runs, and wait a moment for that."""
+        if self._connection is None or self._turn is None:
+            return
+        with suppress(OSError):  # with its subclass TimeoutError: an agent that reads nothing takes no cancellation
+            async with asyncio.timeout(SECONDS_TO_CANCEL):
+                await self._connection.send_notification("session/cancel", {"sessionId": self.id})
+                await asyncio.wait((self._turn,))
+
     async def close(self) -> None:
         """Cancel the turn that runs, and end the process with all that it began."""
         try:
-            if self.is_in_turn and self._connection is not None and self._turn is not None:
-                with suppress(OSError):  # with its subclass TimeoutError: an agent that reads nothing takes no cancellation
-                    async with asyncio.timeout(SECONDS_TO_CANCEL):
-                        await self._connection.send_notification("session/cancel", {"sessionId": self.id})
-                        await asyncio.wait((self._turn,))
+            if self.is_in_turn:
+                await self.cancel()
         finally:
             if self._turn is not None:
                 self._turn.cancel()
@@ -160,8 +175,17 @@ class Session:
             turn.exception()  # a turn that nobody waits for any longer is no error of this program
         self._news.set()
 
-    async def next(self) -> ReplyDelta | list[ForeignCall] | Mapping[str, Any]:
-        """Return the next delta, else the calls that are ready, else the end of the turn. Raises `ModelError`."""
+    def take_cost(self) -> float | None:
+        """Return the US dollars of the session so far; None if the agent has not said it since the last call of this."""
+        cost, self.cost = self.cost, None
+        return cost
+
+    async def next(self, until: float | None = None) -> ReplyDelta | list[ForeignCall] | Mapping[str, Any] | None:
+        """Return the next delta, else the calls that are ready, else the end of the turn; None at the time ``until``.
+
+        Raises `ModelError`.
+        """
+        loop = asyncio.get_running_loop()
         while True:
             self._news.clear()
             if self._deltas:
@@ -178,6 +202,11 @@ class Session:
                 self.is_in_turn = False
                 end: Mapping[str, Any] = await self._turn
                 return end
+            if until is not None and until != self._wakes_at:
+                self._wakes_at = until
+                loop.call_at(until, self._news.set)
+            if until is not None and loop.time() >= until:
+                return None
             await self._news.wait()
 
     @property
@@ -215,14 +244,12 @@ class Session:
             if not self._is_loading:  # what a loaded session tells again is no news
                 self._take(params["update"])
         elif message.get("method") == "session/request_permission" and isinstance(params.get("toolCall"), dict):
-            if (asked := self.calls.get(str(params["toolCall"].get("toolCallId")))) is not None:
-                asked.read_arguments()  # the question has another text
-            call = self._call(params["toolCall"])
+            call = self._call(params["toolCall"], is_question=True)
             call.options = [option for option in params.get("options") or () if isinstance(option, dict)]
         self._news.set()
 
     def _take(self, update: Mapping[str, Any]) -> None:
-        match update.get("sessionUpdate"):
+        match str(update.get("sessionUpdate")):
             case "agent_message_chunk" | "agent_thought_chunk" as kind:
                 content = update.get("content")
                 text = content.get("text") if isinstance(content, dict) else None
@@ -236,11 +263,13 @@ class Session:
                 cost = update.get("cost")
                 if isinstance(cost, dict) and cost.get("currency") == "USD" and isinstance(cost.get("amount"), int | float):
                     self.cost = float(cost["amount"])
+            case kind if kind not in UNUSED:
+                self.unknown.take(kind, update)
 
-    def _call(self, update: Mapping[str, Any]) -> ForeignCall:
+    def _call(self, update: Mapping[str, Any], *, is_question: bool = False) -> ForeignCall:
         call_id = str(update.get("toolCallId"))
         call = self.calls.get(call_id) or self._begin_call(ForeignCall(call_id))
-        call.merge(update)
+        call.merge(update, is_question=is_question)
         named = [block.get("terminalId") for block in call.content if isinstance(block, dict)]
         call.terminal = call.terminal or next(filter(None, map(self._terminals.get, named)), None)
         names = {name.removeprefix("mcp__") for name in (call.title, _tool_name(update))}
@@ -307,8 +336,6 @@ class Session:
             except ToolRefused as refused:
                 outcome = refused.outcome
         call.close("failed", outcome.text)
-        if outcome.error_code == "not_found":
-            raise RequestError.resource_not_found(subject)
         raise RequestError.invalid_params({"details": outcome.text})
 
     def _run_within(self, call: ForeignCall, context: ToolContext) -> None:
@@ -344,6 +371,8 @@ class Session:
 
     async def _read(self, params: Mapping[str, Any]) -> dict[str, Any]:
         path, first, limit = str(params["path"]), max(0, (params.get("line") or 1) - 1), params.get("limit")
+        if self._is_missing(path):  # no call: kimi looks for files of instructions whenever it reads or writes
+            raise RequestError.resource_not_found(path)
 
         async def read(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
             lines = redact(await read_file(context, path)).splitlines(keepends=True)
@@ -352,6 +381,13 @@ class Session:
             return {"content": text}
 
         return await self._serve("read", {"path": path}, read)
+
+    def _is_missing(self, path: str) -> bool:
+        """Return whether there is no such file in the working folder."""
+        try:
+            return not Path(place_of(path, self._work_dir).real).exists()
+        except ToolRefused:  # it is elsewhere
+            return False
 
     async def _open(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Open a terminal for the agent."""
