@@ -24,7 +24,7 @@ from agentnb.acp.terminals import Terminals, command_of
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
-from agentnb.errors import ModelError, ToolFailed
+from agentnb.errors import ModelError, ToolFailed, near
 from agentnb.tools.builtin.files.confined import place_of
 from agentnb.tools.builtin.files.reading import read_file
 from agentnb.tools.builtin.files.writing import write_file
@@ -126,6 +126,8 @@ class Session:
                     opened = await self._request("session/new", **about)
                     self.id = opened["sessionId"]
                 if mode and mode != (opened.get("modes") or {}).get("currentModeId"):
+                    if (modes := _modes_of(opened)) and mode not in modes:  # vibe takes any, and stays in its own
+                        raise ModelError(f"{self.name} has no mode {mode!r}", near(mode, modes))
                     await self._request("session/set_mode", sessionId=self.id, modeId=mode)
                 if model:
                     await self._request("session/set_config_option", sessionId=self.id, configId="model", value=model)
@@ -414,6 +416,12 @@ class Session:
     @property
     def _how_to_install(self) -> str:
         return f"Install it: {self._agent.install}" if self._agent.install else ""
+
+
+def _modes_of(opened: Mapping[str, Any]) -> list[str]:
+    """Return the modes that an agent lists for a session that was opened."""
+    listed = (opened.get("modes") or {}).get("availableModes") or ()
+    return [str(mode["id"]) for mode in listed if isinstance(mode, dict) and "id" in mode]
 
 
 def _tool_name(update: Mapping[str, Any]) -> str:

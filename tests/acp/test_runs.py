@@ -107,6 +107,11 @@ def test_it_starts_in_the_mode_in_which_it_asks(fake: Make) -> None:
     assert fake(mode="auto").run_sync("mode").text == "auto"
 
 
+def test_a_mode_that_it_does_not_list_is_refused(fake: Make) -> None:
+    with pytest.raises(ModelError, match=r"has no mode 'autp'.*auto"):
+        fake(mode="autp").run_sync("mode", approve="auto")
+
+
 def test_a_plan_is_the_todo_list(fake: Make) -> None:
     run = fake().run_sync("plan")
     assert [(todo.title, todo.status) for todo in run.todos] == [("Load", "completed"), ("Tell", "not-started")]
