@@ -35,7 +35,7 @@ class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     asks: bool = True
     """Whether there is such a mode."""
     offers_functions: bool = True
-    """Whether it shows its model the functions of the notebook: that of codex has to search, copilot takes none."""
+    """Whether it shows its model the functions of the notebook. Those of codex and vibe have to search; copilot takes none."""
     terminals: bool = False
     """Whether it has agentnb run its commands."""
     usage: UsageForm = "none"
