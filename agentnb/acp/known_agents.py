@@ -12,8 +12,8 @@ import msgspec
 from agentnb.errors import SettingsError, near
 
 AS_ERRORS = "error"
-UsageForm: TypeAlias = Literal["none", "turn", "last_request", "session"]
-"""What the numbers of a turn's end are about."""
+UsageForm: TypeAlias = Literal["none", "turn", "last_request", "session", "requests"]
+"""What the numbers of a turn's end are about; ``requests``: each request is told of with a message."""
 CostForm: TypeAlias = Literal["none", "session", "process"]
 """What a cost is the sum of: the session, also if it was loaded, or the process as far as is known."""
 

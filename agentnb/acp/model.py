@@ -158,7 +158,8 @@ class AcpModel:
         return Reply(message, spent, CALLS, self._metadata(session))
 
     def _reply_of_turn(self, session: Session, end: Mapping[str, Any], pieces: Pieces) -> Reply:
-        tokens, metadata = self._spending.tokens(end.get("usage"))
+        tokens, metadata = self._spending.tokens(end.get("usage"), session.usages)
+        session.usages.clear()
         unchecked = {} if self._agent.errors else {UNCHECKED: True}
         metadata = {**self._metadata(session), **metadata, **unchecked}
         usage = replace(tokens, cost=self._spending.cost_since(session.take_cost(), ends_turn=True))

@@ -93,6 +93,8 @@ class Session:
         """The plan as last told; None before the first."""
         self.cost: float | None = None
         """US dollars of the session so far, if the agent has said it since `take_cost`."""
+        self.usages: list[Any] = []
+        """The usage of each request of the session that the agent has told with a message, as qwen does."""
         self._own_calls = 0
         """Calls that agentnb has made for the agent: files written, functions called."""
 
@@ -257,6 +259,8 @@ class Session:
                 text = content.get("text") if isinstance(content, dict) else None
                 if isinstance(text, str) and text:
                     self._deltas.append(TextDelta(text) if kind == "agent_message_chunk" else ThinkingDelta(text))
+                if (usage := _about(update).get("usage")) is not None:
+                    self.usages.append(usage)
             case "tool_call" | "tool_call_update":
                 self._call(update)
             case "plan":
@@ -426,9 +430,15 @@ def _modes_of(opened: Mapping[str, Any]) -> list[str]:
 
 def _tool_name(update: Mapping[str, Any]) -> str:
     """Return the name of the tool that qwen and claude give beside the title of a call; empty if there is none."""
-    about = update.get("_meta")
-    about = about.get("claudeCode", about) if isinstance(about, dict) else None
+    about = _about(update)
+    about = about.get("claudeCode", about)
     return str(about.get("toolName", "")) if isinstance(about, dict) else ""
+
+
+def _about(update: Mapping[str, Any]) -> Any:
+    """Return what an agent says in a field of its own beside those of the protocol."""
+    about = update.get("_meta")
+    return about if isinstance(about, dict) else {}
 
 
 def _reason(error: RequestError) -> str:

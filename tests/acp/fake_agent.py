@@ -240,6 +240,13 @@ class Agent:
         """Give the named command a variable that changes programs."""
         self.terminal(env=[{"name": "BASH_ENV", "value": "x"}])
 
+    def metered(self) -> None:
+        """Tell the usage of two requests with messages, as qwen does."""
+        for words in ("Counted ", "twice."):
+            self.say(words)
+            about = {"usage": {"inputTokens": 100, "outputTokens": 5, "totalTokens": 105}}
+            self.update("agent_message_chunk", content={"type": "text", "text": ""}, _meta=about)
+
     def piecewise(self) -> None:
         """Run a command in a terminal of its own, and tell its output beside the content, as codex does."""
         call_id = self.call("execute", "echo out", command="echo out")

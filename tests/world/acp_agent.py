@@ -47,7 +47,7 @@ from agentnb.testing import Answer, LoopbackServer, Stall, Status  # noqa: E402
 TRIED = "20 cases each: turns, calls, stops, files, load, plan, usage, settings, errors, kills"
 NAMESPACE = ("unshare", "--map-root-user", "--net")
 MARK = "agentnb-case"
-"""A word of each prompt. Requests that end neither with it nor with a result, such as for a title, are none of the script."""
+"""A word of each prompt. A request that has neither it nor a result after the last reply, as for a title, is not scripted."""
 WORDS = "one two three four five six seven eight nine ten"
 CANARY = "AGENTNB_CANARY"
 """A variable that nobody names for an agent."""
@@ -122,9 +122,12 @@ class Scene:
         return placed(value, url=self.server.url, home=str(self.home), folder=str(self.folder), **more)
 
     def _answer(self, body: dict[str, Any]) -> Any:
-        last = json.dumps([*body.get("messages", ()), *body.get("input", ())][-1:])
-        is_of_script = MARK in last or '"tool' in last or "call_output" in last
-        if not body.get("tools") or not is_of_script:
+        messages = [*body.get("messages", ()), *body.get("input", ())]
+        replies = [
+            place for place, message in enumerate(messages) if message.get("role") == "assistant" or "arguments" in message
+        ]
+        last = json.dumps(messages[max(replies, default=-1) + 1 :])
+        if not body.get("tools") or not (MARK in last or '"tool' in last or "call_output" in last):
             return "A title"
         self.sent.append(body)
         return self.lines.pop(0) if self.lines else "Done."
@@ -327,7 +330,7 @@ def _usage(scene: Scene) -> None:
     lines = [Answer(word, usage=Usage(1_000, 20)) for word in ("First.", "Second.")]
     live = scene.start(*lines, watch=first_words(lambda: live.say(f"Once more ({MARK}).")))
     usage = scene.end(live).usage
-    counts, is_known = (usage.input, usage.output), agent_of(scene.name).usage in ("turn", "session")
+    counts, is_known = (usage.input, usage.output), agent_of(scene.name).usage in ("turn", "session", "requests")
     check((2_000, 40) if is_known or counts != (None, None) else counts, counts)
 
 
