@@ -26,7 +26,7 @@ from agentnb.acp.terminals import Terminals, command_of
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
-from agentnb.errors import ModelError, ToolFailed
+from agentnb.errors import ModelError, ToolFailed, near
 from agentnb.tools.builtin.files.confined import place_of
 from agentnb.tools.builtin.files.reading import read_file
 from agentnb.tools.builtin.files.writing import write_file
@@ -95,6 +95,8 @@ class Session:
         """The plan as last told; None before the first."""
         self.cost: float | None = None
         """US dollars of the session so far, if the agent has said it since `take_cost`."""
+        self.usages: list[Any] = []
+        """The usage of each request of the session that the agent has told with a message, as qwen does."""
         self._own_calls = 0
         """Calls that agentnb has made for the agent: files written, functions called."""
 
@@ -128,6 +130,8 @@ class Session:
                     opened = await self._request("session/new", **about)
                     self.id = opened["sessionId"]
                 if mode and mode != (opened.get("modes") or {}).get("currentModeId"):
+                    if (modes := _modes_of(opened)) and mode not in modes:  # vibe takes any, and stays in its own
+                        raise ModelError(f"{self.name} has no mode {mode!r}", near(mode, modes))
                     await self._request("session/set_mode", sessionId=self.id, modeId=mode)
                 if model:
                     await self._request("session/set_config_option", sessionId=self.id, configId="model", value=model)
@@ -228,7 +232,7 @@ class Session:
         try:
             return await self._connection.send_request(method, params) or {}
         except RequestError as error:
-            raise ModelError(f"{self.name}: {error}", self._last_words() or self._agent.sign_in) from error
+            raise ModelError(f"{self.name}: {_reason(error)}", self._last_words() or self._agent.sign_in) from error
         except ConnectionError as error:
             raise ModelError(f"{self.name} has ended: {error}", self._last_words()) from error
 
@@ -257,6 +261,8 @@ class Session:
                 text = content.get("text") if isinstance(content, dict) else None
                 if isinstance(text, str) and text:
                     self._deltas.append(TextDelta(text) if kind == "agent_message_chunk" else ThinkingDelta(text))
+                if (usage := _about(update).get("usage")) is not None:
+                    self.usages.append(usage)
             case "tool_call" | "tool_call_update":
                 self._call(update)
             case "plan":
@@ -274,7 +280,8 @@ class Session:
         call.merge(update, is_question=is_question)
         named = [block.get("terminalId") for block in call.content if isinstance(block, dict)]
         call.terminal = call.terminal or next(filter(None, map(self._terminals.get, named)), None)
-        is_named = call.is_at_door or call.title.removeprefix("mcp__") in self._titles
+        names = {name.removeprefix("mcp__") for name in (call.title, _tool_name(update))}
+        is_named = call.is_at_door or not names.isdisjoint(self._titles)
         call.is_at_door = is_named and call.form is UNKNOWN_KIND and call.made is None  # a model may write a title
         return call
 
@@ -288,6 +295,9 @@ class Session:
         call = self._begin_call(ForeignCall(f"{name}-{self._own_calls}", function))
         call.is_own = True
         call.merge({"title": function or name, "kind": kind, "rawInput": dict(arguments), "status": "in_progress"})
+        running = [outer.context.result() for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()]
+        if running:
+            self._run_within(call, running[-1])
         self._news.set()
         return call
 
@@ -322,9 +332,6 @@ class Session:
         call = next((call for call in self.calls.values() if call.covers(kind, subject, self._work_dir)), None)
         if call is None:
             call = self._begin_own_call(kind, arguments, kind=kind)
-            running = [outer for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()]
-            if running:
-                self._run_within(call, running[-1].context.result())
         elif call.options is None:
             call.options = ()
             self._news.set()
@@ -351,6 +358,8 @@ class Session:
             finally:
                 if not call.answer.done():
                     call.answer.set_result(False)
+                if call.function:
+                    call.end.set()
 
         task = asyncio.ensure_future(run())
         self._inner.add(task)
@@ -412,3 +421,28 @@ class Session:
     @property
     def _how_to_install(self) -> str:
         return f"Install it: {self._agent.install}" if self._agent.install else ""
+
+
+def _modes_of(opened: Mapping[str, Any]) -> list[str]:
+    """Return the modes that an agent lists for a session that was opened."""
+    listed = (opened.get("modes") or {}).get("availableModes") or ()
+    return [str(mode["id"]) for mode in listed if isinstance(mode, dict) and "id" in mode]
+
+
+def _tool_name(update: Mapping[str, Any]) -> str:
+    """Return the name of the tool that qwen and claude give beside the title of a call; empty if there is none."""
+    about = _about(update)
+    about = about.get("claudeCode", about)
+    return str(about.get("toolName", "")) if isinstance(about, dict) else ""
+
+
+def _about(update: Mapping[str, Any]) -> Any:
+    """Return what an agent says in a field of its own beside those of the protocol."""
+    about = update.get("_meta")
+    return about if isinstance(about, dict) else {}
+
+
+def _reason(error: RequestError) -> str:
+    """Return the message of an error with its details, where agents say what is wrong."""
+    details = error.data.get("details") or error.data.get("message") if isinstance(error.data, dict) else error.data
+    return f"{error}: {details}" if details else str(error)
