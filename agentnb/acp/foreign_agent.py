@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from agentnb.acp.known_agents import KnownAgent, agent_of
 from agentnb.core.request import Request
@@ -14,6 +14,9 @@ from agentnb.models.model import StreamItem
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.ending import natural_stop, person_spoke, refused
 from agentnb.policies.verdict import Policy
+
+if TYPE_CHECKING:
+    from agentnb.acp.confinement import Confinement
 
 PROVIDER = "acp"
 
@@ -25,6 +28,8 @@ class ForeignAgent:
     agent: str
     model: str = ""
     mode: str = ""
+    confinement: Confinement | None = None
+    """Where nobody watches it: its own settings, and the walls around it."""
 
     def __post_init__(self) -> None:
         agent_of(self.agent)

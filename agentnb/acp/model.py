@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
@@ -114,9 +115,12 @@ class AcpModel:
 
     async def _begin(self, request: Request) -> Notice | None:
         """Start the agent, with the conversation of the run before if it can load that; return a notice if it cannot."""
-        session = self._session = Session(self._agent, self.name, self.tools.specs)
+        agent, walls = self._agent, self._foreign.confinement
+        if walls is not None:
+            agent = await asyncio.to_thread(walls.around, agent, self._work_dir)
+        session = self._session = Session(agent, self.name, self.tools.specs, None if walls is None else walls.home)
         earlier = "" if self._before is None else _session_of(self._before)
-        await session.start(self._work_dir, values_of(self._agent.keys), self._mode, self._model, earlier)
+        await session.start(self._work_dir, values_of(agent.keys), self._mode, self._model, earlier)
         if self._before is None:
             return None
         self._heard = len(_said_by_person(request)) - _parts_of_prompt(request)

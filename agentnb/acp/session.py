@@ -42,11 +42,11 @@ class Session:
     What comes of a turn is read by `next`: the deltas of its text, then `ForeignCall` objects that are ready, then its end.
     """
 
-    def __init__(self, agent: KnownAgent, name: str, tools: Iterable[ToolSpec] = ()) -> None:
-        """``tools``: functions of the notebook that are offered to it."""
+    def __init__(self, agent: KnownAgent, name: str, tools: Iterable[ToolSpec] = (), folder: Path | None = None) -> None:
+        """``tools``: functions of the notebook that are offered to it; ``folder``: where their socket is."""
         self.name = name
         functions = tuple(tools)
-        self._door = Door(functions, self._call_function) if functions else None
+        self._door = Door(functions, self._call_function, folder) if functions else None
         self._titles = frozenset([join.join((NAME, tool.name)) for tool in functions for join in JOINS])
         self._agent = agent
         self._process: AgentProcess | None = None
