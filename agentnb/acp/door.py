@@ -22,18 +22,19 @@ CallTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[ToolOutcome]]
 class Door:
     """A server for one run, in a folder that only the person may enter. Each connection is one of the agent's clients."""
 
-    def __init__(self, tools: Iterable[ToolSpec], call: CallTool, folder: Path | None = None) -> None:
-        """``folder``: where the folder of the socket is made; by default where temporary files are."""
-        self._place = folder
+    def __init__(self, tools: Iterable[ToolSpec], call: CallTool) -> None:
         self._tools = tuple(tools)
         self._call = call
         self._folder: Path | None = None
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
-    async def open(self) -> dict[str, Any]:
-        """Open it, and return the entry of a session for it: a command, since agents start their servers."""
-        self._folder = Path(tempfile.mkdtemp(prefix="agentnb-", dir=self._place))
+    async def open(self, folder: str | None = None) -> dict[str, Any]:
+        """Open it, and return the entry of a session for it: a command, since agents start their servers.
+
+        ``folder``: where its own is made; by default where temporary files are.
+        """
+        self._folder = Path(tempfile.mkdtemp(prefix="agentnb-", dir=folder))
         socket = self._folder / "door"
         self._server = await asyncio.start_unix_server(self._accept, socket, limit=MAX_LINE_BYTES)
         return {"name": NAME, "command": sys.executable, "args": ["-I", "-S", bridge.__file__, str(socket)], "env": []}

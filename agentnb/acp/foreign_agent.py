@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from agentnb.acp.known_agents import KnownAgent, agent_of
 from agentnb.core.request import Request
@@ -15,10 +15,14 @@ from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.ending import natural_stop, person_spoke, refused
 from agentnb.policies.verdict import Policy
 
-if TYPE_CHECKING:
-    from agentnb.acp.confinement import Confinement
-
 PROVIDER = "acp"
+
+
+class Place(Protocol):
+    """Where an agent runs that nobody watches: with other settings than the person's, and perhaps with walls around it."""
+
+    def around(self, agent: KnownAgent) -> KnownAgent:
+        """Return the row of the agent as it starts there. Blocks. Raises `SettingsError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +32,8 @@ class ForeignAgent:
     agent: str
     model: str = ""
     mode: str = ""
-    confinement: Confinement | None = None
-    """Where nobody watches it: its own settings, and the walls around it."""
+    place: Place | None = None
+    """Where it runs; None for the person's own settings."""
 
     def __post_init__(self) -> None:
         agent_of(self.agent)

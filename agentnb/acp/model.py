@@ -23,7 +23,7 @@ from agentnb.errors import SettingsError
 from agentnb.models.model import Notice, Reply, StreamItem
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.runtime.calls.virtual_tools import VirtualTool
-from agentnb.settings import values_of
+from agentnb.settings import redact_values, values_of
 from agentnb.tools import tool_errors
 from agentnb.tools.subject import Subject
 from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
@@ -115,12 +115,14 @@ class AcpModel:
 
     async def _begin(self, request: Request) -> Notice | None:
         """Start the agent, with the conversation of the run before if it can load that; return a notice if it cannot."""
-        agent, walls = self._agent, self._foreign.confinement
-        if walls is not None:
-            agent = await asyncio.to_thread(walls.around, agent, self._work_dir)
-        session = self._session = Session(agent, self.name, self.tools.specs, None if walls is None else walls.home)
+        agent, place = self._agent, self._foreign.place
+        if place is not None:
+            agent = await asyncio.to_thread(place.around, agent)
+        keys = values_of(agent.keys)
+        redact_values(keys)
+        session = self._session = Session(agent, self.name, self.tools.specs)
         earlier = "" if self._before is None else _session_of(self._before)
-        await session.start(self._work_dir, values_of(agent.keys), self._mode, self._model, earlier)
+        await session.start(self._work_dir, keys, self._mode, self._model, earlier)
         if self._before is None:
             return None
         self._heard = len(_said_by_person(request)) - _parts_of_prompt(request)

@@ -42,11 +42,11 @@ class Session:
     What comes of a turn is read by `next`: the deltas of its text, then `ForeignCall` objects that are ready, then its end.
     """
 
-    def __init__(self, agent: KnownAgent, name: str, tools: Iterable[ToolSpec] = (), folder: Path | None = None) -> None:
-        """``tools``: functions of the notebook that are offered to it; ``folder``: where their socket is."""
+    def __init__(self, agent: KnownAgent, name: str, tools: Iterable[ToolSpec] = ()) -> None:
+        """``tools``: functions of the notebook that are offered to it."""
         self.name = name
         functions = tuple(tools)
-        self._door = Door(functions, self._call_function, folder) if functions else None
+        self._door = Door(functions, self._call_function) if functions else None
         self._titles = frozenset([join.join((NAME, tool.name)) for tool in functions for join in JOINS])
         self._agent = agent
         self._process: AgentProcess | None = None
@@ -90,7 +90,7 @@ class Session:
                     clientCapabilities={"fs": {"readTextFile": False, "writeTextFile": True}, "terminal": False},
                     clientInfo={"name": "agentnb", "title": "agentnb", "version": str(import_module("agentnb").__version__)},
                 )
-                servers = [] if self._door is None else [await self._door.open()]
+                servers = [] if self._door is None else [await self._door.open(self._agent.env.get("HOME"))]
                 about = {"cwd": str(work_dir), "mcpServers": servers}
                 if earlier and (begun.get("agentCapabilities") or {}).get("loadSession"):
                     self.id, self._is_loading = earlier, True

@@ -143,7 +143,7 @@ def _set_foreign(agent: AgentSettings) -> None:
     given = {one.name: getattr(agent, one.name) for one in fields(agent) if one.init}
     foreign = ForeignAgent.of(agent.acp, agent.mode)
     if isinstance(agent.model, ForeignAgent):  # a copy: nobody gave what was derived for the agent before
-        foreign = replace(foreign, confinement=agent.model.confinement)
+        foreign = replace(foreign, place=agent.model.place)
         same = [name for name, value in derived.items() if given[name] == value]
         given |= {name: SHAPES_REQUESTS[name] for name in ("model", *same)}
     check_reach(given)

@@ -68,9 +68,10 @@ class Experiment:
 
     ``tasks``: a data frame or a list of rows with ``id``, ``prompt`` and further columns (for ``{{ column }}`` in prompts, for
     checks, ``cluster`` for tasks that belong together, and ``work_dir``, a folder of which each run has a copy), functions of a
-    seed that return such a row, or ``{"traces": SOURCE, "at_round": K}`` to fork recorded runs. ``variants``, by name: a guidance set or its name, a policy, a
-    mapping of settings of an `Agent` (and ``prompt``, a template around ``{{ prompt }}``), an Agent, or a Workflow. ``agent``:
-    the Agent, or its settings, that variants change. ``models``: names or objects that every variant meets; without them each
+    seed that return such a row, or ``{"traces": SOURCE, "at_round": K}`` to fork recorded runs. ``variants``, by name: a
+    guidance set or its name, a policy, a mapping of settings of an `Agent` (and ``prompt``, a template around ``{{ prompt }}``;
+    with ``acp``, ``home``: the folder that its settings begin with), an Agent, or a Workflow. ``agent``: the Agent, or its
+    settings, that variants change. ``models``: names or objects that every variant meets; without them each
     variant has its own. ``repeats``: runs of a task per variant and model. ``seed`` decides order and draws; each task and
     repeat has a seed of its own, the same for all variants unless ``seeds="independent"``, which models that take one draw by.
     ``primary``: the check that decides, and ``checks``: further ones, each a name (`answered`, `passed`, `score`,

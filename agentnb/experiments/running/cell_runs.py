@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from os.path import realpath
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import msgspec.structs
@@ -27,7 +24,7 @@ from agentnb.experiments.planning.tasks import ExperimentTask, prompt_of
 from agentnb.experiments.planning.variants import Variant
 from agentnb.experiments.results.recorded import TASK_TAG, VARIANT_TAG
 from agentnb.experiments.results.rows import Redone, Row, row_of
-from agentnb.experiments.running.cell_folders import CellFolders
+from agentnb.experiments.running.cell_folders import CellFolders, cell_folders
 from agentnb.models.model import Model
 from agentnb.models.seeds import seeded
 from agentnb.models.transport.connections import CallLimits
@@ -156,8 +153,7 @@ async def run_cell(
         try:
             columns, folders = work.tasks[cell.task].row_for(cell.seed), None
             if work.has_folders(columns):
-                made = stack.enter_context(TemporaryDirectory(prefix="agentnb-cell-", ignore_cleanup_errors=True))
-                folders = CellFolders(Path(realpath(made)))
+                folders = stack.enter_context(cell_folders(is_in_sandbox=not work.outside_sandbox))
                 columns = await asyncio.to_thread(folders.fill, columns, variant.home)
                 options = replace(options, work_dir=folders.work)
             with hosted(Host(store=store, limits=limits, servers=servers)):
@@ -205,7 +201,7 @@ async def _run(
     if isinstance(variant.work, Agent):
         agent = variant.agent(model, cell.seed)
         if agent.acp and folders is not None:
-            agent = folders.confined(agent, is_in_sandbox=not work.outside_sandbox)
+            agent = folders.confined(agent)
         return await agent.run(prompt, options)
     return await variant.work.run(prompt, options, model=None if model is None else seeded(model, cell.seed))
 
