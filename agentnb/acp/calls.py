@@ -72,6 +72,10 @@ class ForeignCall:
         self.locations: Sequence[Any] = ()
         self.options: Sequence[Mapping[str, Any]] | None = None
         """The answers to the agent's question whether it may run; None before it asks."""
+        self.is_changed = False
+        """Whether the agent has asked again about something else, or after its end: nothing allows that."""
+        self._asked: dict[str, Any] | None = None
+        """Its arguments when the agent asked last."""
         self.made: ToolCall | None = None
         """The call in its reply; None before the reply."""
         self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -90,6 +94,15 @@ class ForeignCall:
                 setattr(self, name, value)
         if self.status in ENDED:
             self.end.set()
+
+    def ask(self, options: Any) -> None:
+        """Take the agent's question whether it may run, with the arguments that are merged already."""
+        self.options = [option for option in options if isinstance(option, dict)] if isinstance(options, list) else []
+        name, subject, asked = self.form.name, self.form.subject or "", self.arguments
+        is_judged = self.made is None or (self.made.name, self.made.arguments.get(subject)) == (name, asked.get(subject))
+        if self.end.is_set() or not is_judged or self._asked not in (None, asked):
+            self.is_changed = True
+        self._asked = asked
 
     @property
     def is_ready(self) -> bool:
@@ -112,7 +125,10 @@ class ForeignCall:
         if self.function:
             return self.input  # type: ignore[no-any-return]
         reported = dict(self.input) if isinstance(self.input, dict) else {} if self.input is None else {"input": self.input}
-        form, places = self.form, [place["path"] for place in self.locations if isinstance(place, dict) and "path" in place]
+        form, places = (
+            self.form,
+            [place["path"] for place in self.locations if isinstance(place, dict) and isinstance(place.get("path"), str)],
+        )
         if form.subject and form.subject not in reported:
             value = next((reported[name] for name in form.arguments if isinstance(reported.get(name), str)), None)
             if value is None and form.subject == "path" and places:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from acp.connection import Connection, StreamDirection, StreamEvent
@@ -81,7 +82,8 @@ class Session:
             self._process = await AgentProcess.start(command, work_dir, {**self._agent.env, **env})
         except OSError as error:
             raise ModelError(f"{self.name} could not be started: {error.strerror or error}") from error
-        self._connection = Connection(self._answer, self._process.writer, self._process.reader, observers=[self._observe])
+        reader: Any = self._process.reader
+        self._connection = Connection(self._answer, self._process.writer, reader, observers=[self._observe])
         try:
             async with asyncio.timeout(SECONDS_TO_START):
                 begun = await self._request(
@@ -92,14 +94,16 @@ class Session:
                 )
                 servers = [] if self._door is None else [await self._door.open(self._agent.env.get("HOME"))]
                 about = {"cwd": str(work_dir), "mcpServers": servers}
-                if earlier and (begun.get("agentCapabilities") or {}).get("loadSession"):
+                if earlier and _mapping(begun.get("agentCapabilities")).get("loadSession"):
                     self.id, self._is_loading = earlier, True
                     opened = await self._request("session/load", sessionId=earlier, **about)
                     self._is_loading = False
                 else:
                     opened = await self._request("session/new", **about)
-                    self.id = opened["sessionId"]
-                if mode and mode != (opened.get("modes") or {}).get("currentModeId"):
+                    self.id = str(opened.get("sessionId", ""))
+                if not self.id:
+                    raise ModelError(f"{self.name} opened no session", self._last_words())
+                if mode and mode != _mapping(opened.get("modes")).get("currentModeId"):
                     await self._request("session/set_mode", sessionId=self.id, modeId=mode)
                 if model:
                     await self._request("session/set_config_option", sessionId=self.id, configId="model", value=model)
@@ -158,8 +162,7 @@ class Session:
             assert self._turn is not None, "there was a prompt"
             if self._turn.done():
                 self.is_in_turn = False
-                end: Mapping[str, Any] = await self._turn
-                return end
+                return {"stopReason": "unknown", **await self._turn}
             await self._news.wait()
 
     @property
@@ -177,7 +180,7 @@ class Session:
     async def _request(self, method: str, **params: Any) -> Any:
         assert self._connection is not None, "it has started"
         try:
-            return await self._connection.send_request(method, params) or {}
+            return _mapping(await self._connection.send_request(method, params))
         except RequestError as error:
             raise ModelError(f"{self.name}: {error}", self._last_words() or self._agent.sign_in) from error
         except ConnectionError as error:
@@ -197,8 +200,7 @@ class Session:
             if not self._is_loading:  # what a loaded session tells again is no news
                 self._take(params["update"])
         elif message.get("method") == "session/request_permission" and isinstance(params.get("toolCall"), dict):
-            call = self._call(params["toolCall"])
-            call.options = [option for option in params.get("options") or () if isinstance(option, dict)]
+            self._call(params["toolCall"]).ask(params.get("options"))
         self._news.set()
 
     def _take(self, update: Mapping[str, Any]) -> None:
@@ -211,7 +213,7 @@ class Session:
             case "tool_call" | "tool_call_update":
                 self._call(update)
             case "plan":
-                self.plan = update.get("entries") or []
+                self.plan = [*entries] if isinstance(entries := update.get("entries"), list) else []
             case "usage_update":
                 cost = update.get("cost")
                 if isinstance(cost, dict) and cost.get("currency") == "USD" and isinstance(cost.get("amount"), int | float):
@@ -232,7 +234,9 @@ class Session:
     def _begin_own_call(self, name: str, arguments: Mapping[str, Any], *, function: str = "", kind: str = "") -> ForeignCall:
         """Make a call for the agent, which the run judges as any other."""
         self._own_calls += 1
-        call = self._begin_call(ForeignCall(f"{name}-{self._own_calls}", function))
+        call = self._begin_call(
+            ForeignCall(f"{name}-{self._own_calls}-{token_hex(4)}", function)
+        )  # no update of the agent names it
         call.is_own = True
         call.merge({"title": function or name, "kind": kind, "rawInput": dict(arguments), "status": "in_progress"})
         self._news.set()
@@ -247,10 +251,12 @@ class Session:
             return {}
         if method == "session/request_permission":
             call = self.calls[str(params["toolCall"]["toolCallId"])]
-            kind = KINDS_OF_OPTIONS[call.is_at_door or await asyncio.shield(call.answer)]
-            chosen = next((option for option in call.options or () if option.get("kind") == kind), None)
-            outcome = {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen["optionId"]}
-            return {"outcome": outcome}
+            is_allowed = call.is_at_door or (await asyncio.shield(call.answer) and not call.is_changed)
+            kind = KINDS_OF_OPTIONS[is_allowed]
+            chosen = next(
+                (one["optionId"] for one in call.options or () if one.get("kind") == kind and "optionId" in one), None
+            )
+            return {"outcome": {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}}
         raise RequestError.method_not_found(method)
 
     async def _call_function(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome:
@@ -283,6 +289,11 @@ class Session:
     @property
     def _how_to_install(self) -> str:
         return f"Install it: {self._agent.install}" if self._agent.install else ""
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Return the value if it is one; else an empty one."""
+    return value if isinstance(value, dict) else {}
 
 
 def _text(text: str) -> dict[str, Any]:
