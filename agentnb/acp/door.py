@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 from agentnb.acp import bridge
 from agentnb.acp.process import MAX_LINE_BYTES
 from agentnb.core.request import ToolSpec
-from agentnb.tools.tool import ToolOutcome
+from agentnb.errors import near
+from agentnb.tools.tool import ToolOutcome, failure
 
 NAME = "notebook"
 CallTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[ToolOutcome]]
@@ -53,7 +54,13 @@ class Door:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.ensure_future(self._serve(reader, writer))
         self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, connection: asyncio.Task[None]) -> None:
+        """Drop a connection. How it ended is its client's affair, such as a message that was too long."""
+        self._connections.discard(connection)
+        if not connection.cancelled():
+            connection.exception()
 
     async def _serve(self, reader: Any, writer: asyncio.StreamWriter) -> None:
         from mcp.server.lowlevel import Server
@@ -76,7 +83,11 @@ class Door:
     async def _run(self, context: Any, params: Any) -> Any:
         from mcp.types import CallToolResult, TextContent
 
-        outcome = await self._call(params.name, params.arguments or {})
+        offered = [tool.name for tool in self._tools]
+        if params.name in offered:
+            outcome = await self._call(params.name, params.arguments or {})
+        else:
+            outcome = failure("unknown_tool", f"There is no function {params.name}.", str(near(params.name, offered)))
         return CallToolResult(content=[TextContent(type="text", text=outcome.text)], is_error=not outcome.ok)
 
 

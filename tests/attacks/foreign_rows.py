@@ -1,7 +1,7 @@
-"""The table of attacks by agents of others: what a hostile agent sends, and what the person's rules and the run make of it.
+"""The table of attacks by agents of others: what a hostile agent sends, and what it may get for an answer.
 
-In all texts ``WORK`` is the working folder, ``HOME`` the home of the person, ``KEY`` a key of theirs. `foreign_scene` says what no row
-may do. Rules of the person: commands are denied, ``victim.txt`` is not written, all else is allowed without a question.
+In all texts ``WORK`` is the working folder, ``HOME`` the home of the person, ``KEY`` a key that reaches the agent. The person
+has said ``auto``, but denies commands and writing to ``victim.txt`` and ``.env``. `foreign_scene` says what no row may do.
 """
 
 from __future__ import annotations
@@ -9,24 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-Kind = Literal["paths", "door", "forged", "markup", "keys", "floods", "broken", "silence"]
+Kind = Literal["paths", "forged", "markup", "keys", "floods", "broken", "silence"]
 Step = Mapping[str, Any] | str | Callable[[], Iterator[Any]]
-DIE, SILENT, STOP = "DIE", "SILENT", "STOP"
-"""Steps: the agent dies; it answers nothing more; the person stops the run."""
+DIE, SILENT, STOP, WAIT, END = "DIE", "SILENT", "STOP", "WAIT", "END"
+"""Steps: the agent dies; it answers nothing more; the person stops the run; it waits for all answers; it ends its turn."""
+YES, NO, CANCELLED, WRITTEN, ERROR = "allow_once", "reject_once", "cancelled", "written", "error"
+"""Answers of agentnb."""
 
 
 class Attack(NamedTuple):
     """One attack."""
 
-    name: str
     kind: Kind
+    name: str
     steps: tuple[Step, ...] = ()
-    """What the agent sends after the prompt: messages, lines that are no messages, or functions that make many."""
+    """What the agent sends after the prompt: messages, lines that are no messages, and functions that make many of them."""
     answers: tuple[str, ...] = ()
-    """What the client answers to the requests among them, in order: the option that it chose, or ``error``, ``written``."""
+    """What agentnb answers to the requests among them, in their order."""
     status: str = "completed"
     replies: Mapping[str, Any] = {}
-    """Results of the agent for requests of the client, in place of sound ones."""
+    """Results of the agent for requests of agentnb, in place of sound ones."""
     offered: tuple[str, ...] = ("allow_always", "allow_once", "reject_once")
 
 
@@ -38,9 +40,7 @@ def say(text: str) -> dict[str, Any]:
     return update("agent_message_chunk", content={"type": "text", "text": text})
 
 
-def call(
-    call_id: str = "c1", kind: str = "execute", status: str = "pending", title: str = "A call", **arguments: Any
-) -> dict[str, Any]:
+def call(kind: Any, call_id: str = "c1", status: str = "pending", title: str = "A call", **arguments: Any) -> dict[str, Any]:
     return update("tool_call", toolCallId=call_id, kind=kind, status=status, title=title, rawInput=arguments)
 
 
@@ -48,7 +48,7 @@ def change(call_id: str = "c1", **fields: Any) -> dict[str, Any]:
     return update("tool_call_update", toolCallId=call_id, **fields)
 
 
-def ask(call_id: str = "c1", **about: Any) -> dict[str, Any]:
+def ask(call_id: Any = "c1", **about: Any) -> dict[str, Any]:
     return {"method": "session/request_permission", "params": {"sessionId": "s", "toolCall": {"toolCallId": call_id, **about}}}
 
 
@@ -61,159 +61,102 @@ def later(request: Mapping[str, Any]) -> dict[str, Any]:
     return {**request, "later": True}
 
 
-COMMAND, HARMLESS = {"command": "rm -r data"}, {"path": "notes.txt"}
+X = say("x")
+FILE = {"path": "WORK/a.txt", "content": "x"}
+EDIT, VICTIM, COMMAND = call("edit", **FILE), put("WORK/victim.txt"), {"command": "rm -r data"}
+RUN = call("execute", **COMMAND)
+PLACES = {
+    "a relative path with dots": "../outside.txt",
+    "an absolute path elsewhere": "HOME/.bashrc",
+    "dots inside of an absolute path": "WORK/sub/../../outside.txt",
+    "a link to a file elsewhere": "WORK/link",
+    "a folder that is a link elsewhere": "WORK/away/outside.txt",
+    "a file of devices": "/dev/full",
+    "the memory of the kernel": "/proc/self/mem",
+    "the settings of git": "WORK/.git/config",
+    "a hook of git": "WORK/.git/hooks/pre-commit",
+    "what agentnb keeps": "WORK/.agentnb/permissions.json",
+    "the folder itself": "WORK",
+    "nothing": "",
+    "a null byte": "WORK/a\0b",
+    "a very long name": "WORK/" + "a" * 5000,
+    "the notebook that is open": "WORK/open.ipynb",
+    "a file that a rule denies": "WORK/victim.txt",
+    "that file with dots": "WORK/sub/../victim.txt",
+    "a link to that file": "WORK/to_victim",
+    "another name of its folder": "WORK/self/victim.txt",
+    "a link to a file of keys": "WORK/keys",
+    "a number": 5,
+    "a list": ["a"],
+}
+"""Paths that nothing is written to."""
 
 
 def of_paths() -> Iterator[Attack]:
-    places = {
-        "a relative path with dots": "../outside.txt",
-        "an absolute path elsewhere": "HOME/.bashrc",
-        "dots inside of an absolute path": "WORK/sub/../../outside.txt",
-        "a link to a file elsewhere": "WORK/link",
-        "a folder that is a link elsewhere": "WORK/away/outside.txt",
-        "a file of devices": "/dev/full",
-        "the memory of the kernel": "/proc/self/mem",
-        "the settings of git": "WORK/.git/config",
-        "a hook of git": "WORK/.git/hooks/pre-commit",
-        "what agentnb keeps": "WORK/.agentnb/permissions.json",
-        "the folder itself": "WORK",
-        "nothing": "",
-        "a null byte": "WORK/a\0b",
-        "a very long name": "WORK/" + "a" * 5000,
-        "the notebook that is open": "WORK/open.ipynb",
-        "a file of keys through a link": "WORK/keys",
-    }
-    for name, path in places.items():
-        yield Attack(f"writes by {name}", "paths", (put(path),), ("error",))
-    for name, path in {
-        "its name": "WORK/victim.txt",
-        "dots": "WORK/sub/../victim.txt",
-        "a link": "WORK/to_victim",
-        "the folder's other name": "WORK/self/victim.txt",
-    }.items():
-        yield Attack(f"writes a file that a rule denies by {name}", "paths", (put(path),), ("error",))
-    for name, value in {"a number": 5, "a list": ["a"], "nothing": None}.items():
-        yield Attack(f"names a path that is {name}", "paths", (put(value), put("WORK/a.txt", value)), ("error", "error"))
+    for name, path in PLACES.items():
+        yield Attack("paths", f"a file at {name}", (put(path),), (ERROR,))
+    yield Attack("paths", "a file without content", (put("WORK/a.txt", None),), (ERROR,))
+    yield Attack("paths", "another file than was allowed", (EDIT, ask(), VICTIM), (YES, ERROR))
+    yield Attack("paths", "a file within a call that only reads", (call("read", status="in_progress"), VICTIM), (ERROR,))
+
+
+FORGED: Mapping[str, tuple[tuple[Step, ...], tuple[str, ...]]] = {
+    "a command that calls itself a function": ((call("execute", title="notebook_total", **COMMAND), ask()), (NO,)),
+    "a command that nobody announced": ((ask("c9", kind="execute", rawInput=COMMAND),), (NO,)),
+    "a command with a list for its id": ((ask(["c1"], kind="execute", rawInput=COMMAND),), (NO,)),
+    "a kind that is no text": ((call(5, **COMMAND), ask()), (YES,)),  # of any kind, which the person allows
+    "a second question about a command": ((call("read", path="a"), ask(), ask(kind="execute", rawInput=COMMAND)), (YES, NO)),
+    "a second question with another path": ((EDIT, ask(), ask(rawInput={"path": "WORK/victim.txt"})), (YES, NO)),
+    "a second question with other content": ((EDIT, ask(), ask(rawInput={**FILE, "content": "y"})), (YES, NO)),
+    "two questions at once": ((EDIT, later(ask()), ask(rawInput={"path": "WORK/victim.txt"})), (NO, NO)),
+    "a question after the end of its call": ((EDIT, ask(), change(status="completed"), ask()), (YES, NO)),
+    "an update of a file that agentnb writes": ((later(VICTIM), change("write-1", rawInput=FILE), WAIT), (ERROR,)),
+    "an end of a file that agentnb writes": ((later(VICTIM), change("write-1", status="completed"), WAIT), (ERROR,)),
+    "a question without a call": (({"method": "session/request_permission", "params": {"sessionId": "s"}},), (ERROR,)),
+    "a question that is a number": (({"method": "session/request_permission", "params": 5},), (ERROR,)),
+    "options that are a number": ((RUN, {**ask(), "options": 5}), (CANCELLED,)),
+    "options without ids": ((RUN, {**ask(), "options": [{"kind": "reject_once"}]}), (CANCELLED,)),
+    "places that are no paths": ((change(kind="edit", locations=[{"path": 5}, 5, {}]), ask()), (NO,)),
+    "a path that is a number": ((call("edit", path=5), ask()), (NO,)),
+    "a method that is not served": (({"method": "terminal/steal", "params": {"command": "touch"}},), (ERROR,)),
+}
 
 
 def of_forged_calls() -> Iterator[Attack]:
-    write = {"path": "WORK/a.txt", "content": "x"}
-    yield Attack(
-        "a read that writes",
-        "forged",
-        (call(kind="read", path="WORK/victim.txt", status="in_progress"), put("WORK/victim.txt")),
-        ("error",),
-    )
-    yield Attack(
-        "writes another file than it was allowed",
-        "forged",
-        (call(kind="edit", **write), ask(), put("WORK/victim.txt")),
-        ("allow_once", "error"),
-    )
-    yield Attack("a kind that nobody knows", "forged", (call(kind="read_only", **COMMAND), ask()), ("allow_once",))
-    yield Attack("a kind that is no text", "forged", (call(kind=5, **HARMLESS), ask()), ("allow_once",))  # type: ignore[arg-type]
-    yield Attack(
-        "a command that calls itself a function", "forged", (call(title="notebook_total", **COMMAND), ask()), ("reject_once",)
-    )
-    yield Attack("a second question about another command", "forged", (call(**HARMLESS, kind="read"), ask(), ask(kind="execute", rawInput=COMMAND)), ("allow_once", "reject_once"))  # fmt: skip
-    yield Attack("a second question with another path", "forged", (call(kind="edit", **write), ask(), ask(rawInput={"path": "WORK/victim.txt"})), ("allow_once", "reject_once"))  # fmt: skip
-    yield Attack("two questions at once, the second another", "forged", (call(kind="edit", **write), later(ask()), ask(rawInput={"path": "WORK/victim.txt"})), ("reject_once", "reject_once"))  # fmt: skip
-    yield Attack("a question about a call that has ended", "forged", (call(kind="edit", **write), ask(), change(status="completed"), ask()), ("allow_once", "reject_once"))  # fmt: skip
-    yield Attack("a question with the id of a file that agentnb writes", "forged", (later(put("WORK/victim.txt")), change("write-1", rawInput={"path": "WORK/a.txt"}), say("now")), ("error",))  # fmt: skip
-    yield Attack("an end for a file that agentnb writes", "forged", (later(put("WORK/victim.txt")), change("write-1", status="completed"), say("now")), ("error",))  # fmt: skip
-    yield Attack(
-        "a question about a call that nobody announced",
-        "forged",
-        (ask("c9", kind="execute", rawInput=COMMAND),),
-        ("reject_once",),
-    )
-    yield Attack(
-        "a question without a call",
-        "forged",
-        ({"method": "session/request_permission", "params": {"sessionId": "s"}},),
-        ("error",),
-    )
-    yield Attack("a question of a number", "forged", ({"method": "session/request_permission", "params": 5},), ("error",))
-    yield Attack("an id that is a list", "forged", (ask(["c1"], kind="execute", rawInput=COMMAND),), ("reject_once",))  # type: ignore[arg-type]
-    yield Attack(
-        "options of the agent's own memory alone",
-        "forged",
-        (call(kind="edit", **write), ask()),
-        ("cancelled",),
-        offered=("allow_always",),
-    )
-    yield Attack(
-        "a rejection that is called an allowance",
-        "forged",
-        (call(**COMMAND), ask()),
-        ("reject_once",),
-        offered=("allow_once", "reject_once"),
-    )
-    yield Attack(
-        "two options of a kind",
-        "forged",
-        (call(kind="edit", **write), ask()),
-        ("allow_once",),
-        offered=("allow_once", "allow_once"),
-    )
-    yield Attack("options that are a number", "forged", (call(**COMMAND), {**ask(), "options": 5}), ("cancelled",))
-    yield Attack(
-        "options without ids", "forged", (call(**COMMAND), {**ask(), "options": [{"kind": "reject_once"}]}), ("cancelled",)
-    )
-    yield Attack(
-        "places that are no paths",
-        "forged",
-        (change("c1", kind="edit", locations=[{"path": 5}, 5, {}]), ask()),
-        ("allow_once",),
-    )
-    yield Attack(
-        "a method that is not served",
-        "forged",
-        ({"method": "terminal/create", "params": {"command": "touch", "args": ["WORK/left"]}},),
-        ("error",),
-    )
+    for name, (steps, answers) in FORGED.items():
+        yield Attack("forged", name, steps, answers)
+    yield Attack("forged", "options of its own memory alone", (EDIT, ask()), (CANCELLED,), offered=("allow_always",))
+    yield Attack("forged", "two options of a kind", (EDIT, ask()), (YES,), offered=("allow_once", "allow_once"))
 
 
 MARKUP = "<script>alert(1)</script><img src=x onerror=alert(1)>[x](javascript:alert(1))\x1b[2J\x1b]0;owned\x07"
 
 
-def of_texts() -> Iterator[Attack]:
-    content = [{"type": "content", "content": {"type": "text", "text": MARKUP}}]
-    yield Attack("words", "markup", (say(MARKUP),))
-    yield Attack("thoughts", "markup", (update("agent_thought_chunk", content={"type": "text", "text": MARKUP}),))
-    yield Attack("a title, a result and a place", "markup", (call(kind=MARKUP, title=MARKUP, input=MARKUP, status="in_progress"), change(status="completed", content=content, locations=[{"path": MARKUP}])))  # fmt: skip
-    yield Attack("a plan", "markup", (update("plan", entries=[{"content": MARKUP, "status": MARKUP}]),))
-    yield Attack("a path", "markup", (call(kind="edit", path=MARKUP, content=MARKUP, status="completed"),))
-    yield Attack("an error", "markup", status="failed", replies={"session/prompt": {"error": {"code": 1, "message": MARKUP}}})
-    yield Attack("a session", "markup", (say("x"),), replies={"session/new": {"sessionId": MARKUP}})
-
-
-def of_keys() -> Iterator[Attack]:
-    yield Attack("in words", "keys", (say("the KEY is"),))
-    yield Attack("in pieces of words", "keys", (say("KEY"[:2]), say("Y and KEY")))
-    yield Attack("in a call and its result", "keys", (call(kind="read", path="KEY", status="in_progress", title="KEY"), change(status="failed", rawOutput={"output": "KEY"})))  # fmt: skip
-    yield Attack("in a plan", "keys", (update("plan", entries=[{"content": "KEY"}]),))
-    yield Attack(
-        "in an error",
-        "keys",
-        status="failed",
-        replies={"session/prompt": {"error": {"code": 1, "message": "no KEY", "data": {"KEY": "KEY"}}}},
-    )
-    yield Attack("in its last words", "keys", (DIE,), status="failed")
-    yield Attack("in a session", "keys", (say("x"),), replies={"session/new": {"sessionId": "KEY"}})
-    yield Attack("in a file", "keys", (put("WORK/a.txt", "KEY"),), ("written",))
-    yield Attack(
-        "in the reason of an end", "keys", replies={"session/prompt": {"result": {"stopReason": "KEY"}}}, status="stopped"
-    )
+def of_texts(kind: Literal["markup", "keys"], text: str) -> Iterator[Attack]:
+    """Yield attacks with this text wherever an agent can put one."""
+    result = [{"type": "content", "content": {"type": "text", "text": text}}]
+    begun, ended = call(text, title=text, status="in_progress", input=text), change(status="failed", content=result)
+    yield Attack(kind, "words", (say(text),))
+    yield Attack(kind, "thoughts", (update("agent_thought_chunk", content={"type": "text", "text": text}),))
+    yield Attack(kind, "a call and its result", (begun, ended))
+    yield Attack(kind, "output that is no text", (begun, change(status="completed", rawOutput={"output": {text: [text]}})))
+    yield Attack(kind, "a path", (call("edit", status="completed", path=text, content=text),))
+    yield Attack(kind, "a plan", (update("plan", entries=[{"content": text, "status": text}]),))
+    yield Attack(kind, "a kind of updates", (update(text, content=text), X))
+    yield Attack(kind, "the name of a session", (X,), replies={"session/new": {"sessionId": text}})
+    yield Attack(kind, "the reason of an end", (X,), replies={"session/prompt": {"result": {"stopReason": text}}})
+    error = {"code": 1, "message": text, "data": {text: text}}
+    yield Attack(kind, "an error", (X,), status="failed", replies={"session/prompt": {"error": error}})
+    yield Attack(kind, "last words", (X, DIE), status="failed")
 
 
 def words() -> Iterator[Any]:
-    yield from [say("word ")] * 5_000
+    yield from [X] * 5_000
 
 
 def calls() -> Iterator[Any]:
     for number in range(100):
-        yield call(f"f{number}", kind="read", path="notes.txt", status="completed")
+        yield call("read", f"f{number}", status="completed", path="notes.txt")
 
 
 def plans() -> Iterator[Any]:
@@ -221,78 +164,88 @@ def plans() -> Iterator[Any]:
         yield update("plan", entries=[{"content": f"step {place} of {number}"} for place in range(500)])
 
 
+def changes() -> Iterator[Any]:
+    for number in range(3_000):
+        yield change(title=f"t{number}")
+
+
+def questions() -> Iterator[Any]:
+    yield from [later(ask())] * 200
+
+
+FLOODS: Mapping[str, tuple[Step, ...]] = {
+    "words": (words,),
+    "calls": (calls,),
+    "plans": (plans,),
+    "updates about one call": (changes,),
+    "lines that are empty": ("\n" * 20_000, X),
+}
+
+
 def of_floods() -> Iterator[Attack]:
-    yield Attack("of words", "floods", (words,))
-    yield Attack("of calls", "floods", (calls,))
-    yield Attack("of plans", "floods", (plans,))
-    yield Attack(
-        "of updates about one call",
-        "floods",
-        (lambda: iter([change("c1", title=f"t{number}") for number in range(3_000)]), say("x")),
-    )
-    yield Attack(
-        "of questions about one call", "floods", (call(**COMMAND), lambda: iter([later(ask())] * 300), ask()), ("reject_once",)
-    )
-    yield Attack("of lines that are empty", "floods", ("\n" * 20_000, say("x")))
-    yield Attack("a line without an end", "floods", ("x" * 3_000_000,), status="failed")
+    for name, steps in FLOODS.items():
+        yield Attack("floods", name, steps)
+    yield Attack("floods", "questions about one call", (RUN, questions, WAIT), (NO,) * 200)
+    yield Attack("floods", "a line without an end", ("x" * 3_000_000,), status="failed")
+
+
+SURVIVED: Mapping[str, Step] = {
+    "no JSON": "this is no JSON",
+    "half a message": '{"jsonrpc": "2.0", "method": "session/upd',
+    "bytes that are no text": "\udcff\udcfe",
+    "deep nesting": "[" * 100_000,
+    "a number without end": '{"id": ' + "9" * 10_000 + "}",
+    "an update of nothing": {"method": "session/update", "params": {"update": None}},
+    "an update that is a text": {"method": "session/update", "params": {"update": "plan"}},
+    "an update without parameters": {"method": "session/update", "params": {}},
+    "an answer to no question": '{"jsonrpc": "2.0", "id": 999, "result": {}}',
+    "a plan that is a number": update("plan", entries=5),
+    "a cost that is not finite": update("usage_update", cost={"currency": "USD", "amount": float("nan")}),
+    "a cost below nothing": update("usage_update", cost={"currency": "USD", "amount": -1e308}),
+    "words that are a number": update("agent_message_chunk", content=5),
+    "content that is a number": change(content=[5, {"type": "diff"}], kind="read", status="completed"),
+}
+"""What the run goes on after."""
+FATAL: Mapping[str, str] = {"a list": "[1]", "a number": "5", "an answer with a list for its id": '{"id": [1]}'}
 
 
 def of_broken_messages() -> Iterator[Attack]:
-    lines = {
-        "no JSON": "this is no JSON",
-        "half a message": '{"jsonrpc": "2.0", "method": "session/upd',
-        "bytes that are no text": "\udcff\udcfe",
-        "deep nesting": "[" * 100_000,
-        "a number without end": '{"id": ' + "9" * 10_000 + "}",
-    }
-    for name, line in lines.items():
-        yield Attack(name, "broken", (line, say("x")))
-    for name, line in {"a list": "[1]", "a number": "5", "an answer with a list for its id": '{"id": [1]}'}.items():
-        yield Attack(name, "broken", (line, say("x")), status="failed")
-    for name, fields in {
-        "an update of nothing": {"update": None},
-        "an update that is a text": {"update": "plan"},
-        "no parameters": {},
-    }.items():
-        yield Attack(name, "broken", ({"method": "session/update", "params": fields}, say("x")))
-    yield Attack(
-        "an answer to a question that nobody asked", "broken", ('{"jsonrpc": "2.0", "id": 999, "result": {}}', say("x"))
-    )
-    yield Attack("entries that are a number", "broken", (update("plan", entries=5), say("x")))
-    yield Attack(
-        "a cost that is not finite",
-        "broken",
-        (update("usage_update", cost={"currency": "USD", "amount": float("nan")}), say("x")),
-    )
-    yield Attack(
-        "a cost below nothing", "broken", (update("usage_update", cost={"currency": "USD", "amount": -1e308}), say("x"))
-    )
-    yield Attack("tokens that are texts", "broken", (say("x"),), replies={"session/prompt": {"result": {"stopReason": "end_turn", "usage": {"inputTokens": "many", "outputTokens": -1}}}})  # fmt: skip
-    yield Attack("content that is a number", "broken", (update("agent_message_chunk", content=5), change("c1", content=[5, {"type": "diff"}], kind="read", status="completed")))  # fmt: skip
+    for name, step in SURVIVED.items():
+        yield Attack("broken", name, (step, X))
+    for name, line in FATAL.items():
+        yield Attack("broken", name, (line, X), status="failed")
     for method in ("initialize", "session/new", "session/prompt"):
         for name, value in {"a list": [], "a text": "x", "nothing": None}.items():
-            is_fine = method == "initialize" and name == "nothing"
-            yield Attack(f"{method} answered with {name}", "broken", (say("x"),), replies={method: {"result": value}}, status="completed" if is_fine else "failed")  # fmt: skip
-    yield Attack(
-        "modes that are a list", "broken", (say("x"),), replies={"session/new": {"result": {"sessionId": "s", "modes": []}}}
-    )
+            status = "failed" if method == "session/new" else "completed"
+            yield Attack("broken", f"{method} answered with {name}", (X,), status=status, replies={method: {"result": value}})
+    modes = {"session/new": {"result": {"sessionId": "s", "modes": []}}}
+    yield Attack("broken", "modes that are a list", (X,), replies=modes)
+    usage = {"stopReason": "end_turn", "usage": {"inputTokens": "many", "outputTokens": -1}}
+    yield Attack("broken", "tokens that are texts", (X,), replies={"session/prompt": {"result": usage}})
 
 
 def of_silence() -> Iterator[Attack]:
     for method in ("initialize", "session/new", "session/set_mode"):
-        yield Attack(f"dies at {method}", "silence", status="failed", replies={method: DIE})
-        yield Attack(f"never answers {method}", "silence", status="failed", replies={method: SILENT})
-    whole = (say("Now "), call(kind="edit", path="WORK/a.txt"), ask(), change(status="completed"), put("WORK/a.txt"))
+        yield Attack("silence", f"death at {method}", status="failed", replies={method: DIE})
+        yield Attack("silence", f"no answer to {method}", status="failed", replies={method: SILENT})
+    whole = (X, EDIT, ask(), put(**FILE), change(status="completed"))
     for count in range(len(whole) + 1):
-        yield Attack(f"dies after {count} messages", "silence", (*whole[:count], DIE), status="failed")
-    yield Attack("dies with a question open", "silence", (call(**COMMAND), later(ask()), DIE), status="failed")
-    yield Attack("dies while a file is written", "silence", (later(put("WORK/a.txt")), DIE), status="failed")
-    yield Attack("never ends its turn, and takes no cancellation", "silence", (say("x"), STOP, SILENT), status="cancelled")
-    yield Attack("never ends a call", "silence", (call(kind="read", status="in_progress"), STOP, SILENT), status="cancelled")
-    yield Attack("ends its turn with a question open", "silence", (call(**COMMAND), later(ask())))
-    yield Attack("a call after the end", "silence", (say("x"), "END", call(**COMMAND), ask()))
+        answers = (YES, WRITTEN)[: max(0, count - 2)]
+        yield Attack("silence", f"death after {count} messages", (*whole[:count], DIE), answers, status="failed")
+    yield Attack("silence", "death with a question open", (RUN, later(ask()), DIE), status="failed")
+    yield Attack("silence", "death while a file is written", (later(put(**FILE)), DIE), status="failed")
+    yield Attack("silence", "a turn without an end", (X, STOP, SILENT), status="cancelled")
+    yield Attack("silence", "a call without an end", (call("read", status="in_progress"), STOP, SILENT), status="cancelled")
+    yield Attack("silence", "an end with a question open", (RUN, later(ask())), (NO,))
+    yield Attack("silence", "a question after the end", (X, END, RUN, ask()), (NO,))
 
 
-ATTACKS: tuple[Attack, ...] = (
-    *of_paths(), *of_forged_calls(), *of_texts(), *of_keys(), *of_floods(), *of_broken_messages(), *of_silence(),
-)  # fmt: skip
+ATTACKS = (
+    *of_paths(),
+    *of_forged_calls(),
+    *of_texts("markup", MARKUP),
+    *of_texts("keys", "the KEY is"),
+    *of_floods(),
+    *of_broken_messages(),
+    *of_silence(),
+)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_rows import DIE, SILENT, STOP, WAIT, Attack
+from foreign_rows import DIE, END, SILENT, STOP, WAIT, Attack
 
 from agentnb import Agent, RunOptions, Store
 from agentnb.acp import process, session
@@ -20,8 +20,8 @@ from agentnb.acp.known_agents import KnownAgent, known_agents
 from agentnb.core.log.well_formed import check_events
 from agentnb.core.run.rounds import CallRecord
 from agentnb.detect.run import Run
-from agentnb.errors import ModelError
 from agentnb.display.card.html import run_html
+from agentnb.errors import ModelError
 
 KEY = "not-a-key-of-any-provider-0123"
 PERSONS = {"victim.txt": "precious\n", "notes.txt": "mine\n", "open.ipynb": "{}\n", ".env": "TOKEN=kept\n"}
@@ -83,7 +83,7 @@ class Wire:
         if is_prompt:
             usual = {"stopReason": "end_turn"}
             for step in self._attack.steps:
-                if step == "END":
+                if step == END:
                     await self._send({"id": message["id"], "result": usual})
                 else:
                     await self._take(step)

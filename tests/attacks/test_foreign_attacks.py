@@ -10,7 +10,7 @@ from foreign_rows import ATTACKS
 from foreign_scene import Scene
 
 
-@pytest.mark.slow("more than 100 attacks, each a run")
+@pytest.mark.slow("120 attacks, each a run")
 def test_no_agent_of_others_gets_further_than_its_rules(
     subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
