@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 from agentnb.acp import bridge
 from agentnb.acp.process import MAX_LINE_BYTES
 from agentnb.core.request import ToolSpec
-from agentnb.errors import near
 from agentnb.tools.tool import ToolOutcome, failure
 
 NAME = "notebook"
@@ -87,7 +86,7 @@ class Door:
         if params.name in offered:
             outcome = await self._call(params.name, params.arguments or {})
         else:
-            outcome = failure("unknown_tool", f"There is no function {params.name}.", str(near(params.name, offered)))
+            outcome = failure("unknown_tool", f"There is no function {params.name}.", f"There is {', '.join(offered)}.")
         return CallToolResult(content=[TextContent(type="text", text=outcome.text)], is_error=not outcome.ok)
 
 
