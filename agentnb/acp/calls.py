@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from agentnb.acp.terminals import Terminal
 from agentnb.core.messages import Image, Text, ToolCall
+from agentnb.tools.builtin.files.nature import nature_of_reading
+from agentnb.tools.builtin.group import NatureOf
 from agentnb.tools.subject import Flag, SubjectKind
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
@@ -24,12 +29,13 @@ class Kind(NamedTuple):
     arguments: tuple[str, ...] = ()
     """Names of that argument in the messages of different agents."""
     flag: Flag | None = None
+    nature: NatureOf | None = None
 
 
 _PATHS = ("path", "filePath", "file_path", "absolute_path")
 UNKNOWN_KIND = Kind("other", frozenset({"write", "execute", "network"}))
 KINDS: Mapping[str, Kind] = {
-    "read": Kind("read_file", frozenset({"read"}), "path", _PATHS, "file_read"),
+    "read": Kind("read_file", frozenset({"read"}), "path", _PATHS, "file_read", nature_of_reading),
     "search": Kind("search", frozenset({"read"})),
     "edit": Kind("write_file", frozenset({"write"}), "path", _PATHS, "file_write"),
     "delete": Kind("delete", frozenset({"write"})),
@@ -52,6 +58,10 @@ _FIELDS: tuple[tuple[str, str, type], ...] = (
 """The fields of a message about a call: attribute, name in the message, type."""
 
 
+within: ContextVar[ForeignCall | None] = ContextVar("within", default=None)
+"""The call that agentnb makes for the agent within one that runs."""
+
+
 class ForeignCall:
     """A call of the agent, from its announcement to its end."""
 
@@ -71,7 +81,8 @@ class ForeignCall:
         self.content: Sequence[Any] = ()
         self.locations: Sequence[Any] = ()
         self.options: Sequence[Mapping[str, Any]] | None = None
-        """The answers to the agent's question whether it may run; None before it asks."""
+        """The answers to the agent's question whether it may run; None before it asks. Whoever asks by a request for work
+        has none."""
         self.is_changed = False
         """Whether the agent has asked again about something else, or after its end: nothing allows that."""
         self._asked: dict[str, Any] | None = None
@@ -84,7 +95,9 @@ class ForeignCall:
         """The context in which it runs, once it does."""
         self.end = asyncio.Event()
         self.given: ToolOutcome | None = None
-        """The outcome of a function of the notebook."""
+        """The outcome of a function of the notebook, or why agentnb refuses the call."""
+        self.terminal: Terminal | None = None
+        """The terminal in which agentnb runs its command."""
 
     def merge(self, update: Mapping[str, Any]) -> None:
         """Take a message about it, whose fields replace earlier ones."""
@@ -109,10 +122,24 @@ class ForeignCall:
         """Whether the agent asks about it or runs it, so that it can be judged."""
         return self.options is not None or self.status in BEGUN
 
-    def writes(self, path: str) -> bool:
-        """Return whether it is running, and changes this file."""
-        is_open = self.made is not None and not self.end.is_set()
-        return is_open and self.kind == "edit" and self.arguments.get("path") == path
+    def covers(self, kind: str, subject: str, folder: Path) -> bool:
+        """Return whether it is open, and work of this kind is part of it: on a file of the folder, or by a command.
+
+        A change of a file that was judged covers that the file is read.
+        """
+        is_of_kind = self.kind == kind or (kind == "read" and self.kind == "edit" and self.made is not None)
+        if not is_of_kind or self.end.is_set() or self.is_own or self.terminal is not None:
+            return False
+        arguments = self.arguments if self.made is None else self.made.arguments  # what was judged counts
+        named = arguments.get(self.form.subject or "")
+        return named == subject or (
+            self.form.subject == "path" and isinstance(named, str) and folder / named == folder / subject
+        )
+
+    def close(self, status: str, text: str) -> None:
+        """End it, if it is agentnb that makes it."""
+        if self.is_own:
+            self.merge({"status": status, "content": [{"type": "content", "content": {"type": "text", "text": text}}]})
 
     @property
     def form(self) -> Kind:
@@ -125,10 +152,8 @@ class ForeignCall:
         if self.function:
             return self.input  # type: ignore[no-any-return]
         reported = dict(self.input) if isinstance(self.input, dict) else {} if self.input is None else {"input": self.input}
-        form, places = (
-            self.form,
-            [place["path"] for place in self.locations if isinstance(place, dict) and isinstance(place.get("path"), str)],
-        )
+        form, of_places = self.form, [place.get("path") for place in self.locations if isinstance(place, dict)]
+        places = [path for path in of_places if isinstance(path, str)]
         if form.subject and form.subject not in reported:
             value = next((reported[name] for name in form.arguments if isinstance(reported.get(name), str)), None)
             if value is None and form.subject == "path" and places:
@@ -144,7 +169,9 @@ class ForeignCall:
 
     @property
     def outcome(self) -> ToolOutcome:
-        """Its outcome as the agent reported it."""
+        """Its outcome: that of its terminal, else as the agent reported it."""
+        if self.terminal is not None:
+            return self.terminal.outcome
         parts = tuple(part for block in self.content for part in _parts(block)) or _parts_of_output(self.output)
         if self.status == "completed":
             return ToolOutcome(True, parts)

@@ -21,6 +21,10 @@ PROVIDER = "acp"
 class Place(Protocol):
     """Where an agent runs that nobody watches: with other settings than the person's, and perhaps with walls around it."""
 
+    @property
+    def is_in_sandbox(self) -> bool:
+        """Whether there are walls."""
+
     def around(self, agent: KnownAgent) -> KnownAgent:
         """Return the row of the agent as it starts there. Blocks. Raises `SettingsError`."""
 

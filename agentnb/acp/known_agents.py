@@ -33,6 +33,8 @@ class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The mode in which it asks before it writes and executes; empty if it always does, or has none."""
     asks: bool = True
     """Whether there is such a mode."""
+    terminals: bool = False
+    """Whether it has agentnb run its commands."""
     usage: UsageForm = "none"
     lacks: tuple[str, ...] = ()
     """What it does not report, in words."""

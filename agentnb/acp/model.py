@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agentnb.acp.calls import ENDED, KINDS_BY_NAME, ForeignCall, Kind
+from agentnb.acp.calls import ENDED, KINDS_BY_NAME, ForeignCall, Kind, within
+from agentnb.acp.folder import WatchedFolder
 from agentnb.acp.foreign_agent import ForeignAgent
 from agentnb.acp.reach import check_holds
 from agentnb.acp.session import Session
@@ -23,9 +24,12 @@ from agentnb.errors import SettingsError
 from agentnb.models.model import Notice, Reply, StreamItem
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.runtime.calls.virtual_tools import VirtualTool
+from agentnb.runtime.event_log import EventLog
 from agentnb.settings import redact_values, values_of
 from agentnb.tools import tool_errors
-from agentnb.tools.subject import Subject
+from agentnb.tools.builtin.group import BuiltinTool
+from agentnb.tools.builtin.shell.group import Shell
+from agentnb.tools.subject import WRITE_TOOL, Subject
 from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
 from agentnb.tools.toolbox import Toolbox
 
@@ -57,7 +61,14 @@ class AcpModel:
         self._heard = 0
         """Parts of what the person has said that the agent was told."""
         self._cost_before = 0.0
-        self.tools = ForeignToolbox(self, () if functions is None else functions)
+        tools = () if functions is None else tuple(functions)
+        groups = [tool.group for tool in tools if isinstance(tool, BuiltinTool)]
+        self._shell = next((group for group in groups if isinstance(group, Shell)), None)
+        """How its commands run in terminals; None if the person has given no shell."""
+        served = () if self._shell is None else Shell.tool_names
+        self.tools = ForeignToolbox(self, [tool for tool in tools if tool.spec.name not in served])
+        self.folder: WatchedFolder
+        """The working folder, once `watch_folder` has looked at it."""
         self._tell_todos = tell_todos
         self._plan: list[Any] | None = None
         self._calls: list[ForeignCall] = []
@@ -65,6 +76,9 @@ class AcpModel:
 
     def check(self, permissions: Permissions) -> str:
         """Return a warning about what the person is not asked, as `check_holds` does. Raises `SettingsError`."""
+        if self._shell is not None and not self._agent.terminals:
+            what = f"Shell does not reach {self.name}, which runs its commands itself"
+            raise SettingsError(what, "Leave it out, or run an agent that has agentnb run its commands, such as kimi")
         return check_holds(self._foreign, permissions)
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
@@ -118,9 +132,12 @@ class AcpModel:
         agent, place = self._agent, self._foreign.place
         if place is not None:
             agent = await asyncio.to_thread(place.around, agent)
+        is_walled = place is not None and place.is_in_sandbox  # where agentnb runs no command for it, which would be outside
         keys = values_of(agent.keys)
         redact_values(keys)
-        session = self._session = Session(agent, self.name, self.tools.specs)
+        session = self._session = Session(
+            agent, self.name, self.folder, self.tools.specs, self._shell, serves_terminals=not is_walled
+        )
         earlier = "" if self._before is None else _session_of(self._before)
         await session.start(self._work_dir, keys, self._mode, self._model, earlier)
         if self._before is None:
@@ -147,6 +164,11 @@ class AcpModel:
     def call_of(self, call_id: str) -> ForeignCall | None:
         """Return the call of this id."""
         return None if self._session is None else self._session.calls.get(call_id)
+
+    async def watch_folder(self, log: EventLog) -> None:
+        """Look at the working folder, to know later what has changed there although agentnb did not write it."""
+        store = getattr(log.store, "folder", None)
+        self.folder = await asyncio.to_thread(WatchedFolder, self._work_dir, store)
 
     async def close(self) -> None:
         """End the agent's process and all that it began."""
@@ -218,21 +240,36 @@ class ForeignTool:
         properties = {form.subject: {"type": "string"}} if form.subject else {}
         self.spec = ToolSpec(form.name, "", {"type": "object", "properties": properties})
         self.effects, self.flag = form.effects, form.flag
+        self.nature = form.nature
         self.subject = None if form.subject is None else Subject(form.subject, form.subject)
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Allow the call, and wait for its end."""
-        call = self._model.call_of(context.call_id)
+        call = self._model.call_of(context.call_id) or within.get()
         if call is None or call.made is None:
             return failure("no_result", "The agent makes this call no longer.")
-        is_as_made = arguments == redact(call.made).arguments
+        call.given = self._refusal(call, arguments)
         if not call.answer.done():
-            call.answer.set_result(is_as_made)
+            call.answer.set_result(call.given is None)
             call.context.set_result(context)
-        await call.end.wait()
-        if not is_as_made:
+        try:
+            await call.end.wait()
+        except asyncio.CancelledError:
+            if call.terminal is not None:
+                call.terminal.kill()
+            raise
+        return call.given or call.outcome
+
+    def _refusal(self, call: ForeignCall, arguments: Any) -> ToolOutcome | None:
+        """Return why the call may not run although it was allowed; None if it may."""
+        if call.made is None or arguments != redact(call.made).arguments:
             return failure("edited", "The agent takes no other arguments than its own: the call was rejected.")
-        return call.outcome
+        is_asked = call.options is not None or call.is_own  # else it may have written
+        path = arguments.get(call.form.subject or "")
+        if is_asked and self.spec.name == WRITE_TOOL and isinstance(path, str) and self._model.folder.is_open_notebook(path):
+            advice = "Tell the person which cells to change, or write another file."
+            return failure("open_notebook", f"{path} was not written: it is the notebook that is open here.", advice)
+        return None
 
 
 class FunctionAtDoor(VirtualTool):

@@ -5,25 +5,34 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Any, TypeAlias
 
 from acp.connection import Connection, StreamDirection, StreamEvent
 from acp.exceptions import RequestError
 
-from agentnb.acp.calls import UNKNOWN_KIND, ForeignCall
+from agentnb.acp.calls import KINDS, UNKNOWN_KIND, ForeignCall, within
 from agentnb.acp.door import NAME, Door
+from agentnb.acp.folder import WatchedFolder
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.process import AgentProcess
+from agentnb.acp.terminals import Terminals, command_of
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
+from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
-from agentnb.errors import ModelError
+from agentnb.errors import ModelError, ToolFailed
+from agentnb.tools import tool_errors
+from agentnb.tools.builtin.files.reading import read_file
 from agentnb.tools.builtin.files.writing import write_file
-from agentnb.tools.tool import ToolOutcome, ToolRefused, failure
+from agentnb.tools.builtin.shell.group import Shell
+from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused, failure
+
+Work: TypeAlias = Callable[[ForeignCall, ToolContext], Awaitable[dict[str, Any]]]
+"""Does what the agent has asked agentnb for, in the context of the call that it is part of, and returns the answer."""
 
 PROTOCOL = 1
 SECONDS_TO_START = 60
@@ -33,6 +42,7 @@ JOINS = ("_", "__", "/", ".", ": ")
 SECONDS_BESIDE = 0.1
 """Time in which calls that were announced before it become part of the same reply as the first that is ready."""
 DENIED = "The person did not allow it."
+OF_TERMINALS = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
 KINDS_OF_OPTIONS = {True: "allow_once", False: "reject_once"}
 """The option that answers for a decision: never one of the agent's own memory."""
 
@@ -43,9 +53,25 @@ class Session:
     What comes of a turn is read by `next`: the deltas of its text, then `ForeignCall` objects that are ready, then its end.
     """
 
-    def __init__(self, agent: KnownAgent, name: str, tools: Iterable[ToolSpec] = ()) -> None:
-        """``tools``: functions of the notebook that are offered to it."""
+    def __init__(
+        self,
+        agent: KnownAgent,
+        name: str,
+        folder: WatchedFolder,
+        tools: Iterable[ToolSpec] = (),
+        shell: Shell | None = None,
+        *,
+        serves_terminals: bool = True,
+    ) -> None:
+        """``folder``: learns what agentnb writes for it; ``tools``: functions of the notebook that are offered to it;
+        ``shell``: how its commands run in terminals.
+        """
+        self._serves_terminals = serves_terminals
         self.name = name
+        self._folder, self._terminals = folder, Terminals(shell or Shell())
+        self._work_dir = Path()
+        self._inner: set[asyncio.Task[None]] = set()
+        """Calls that agentnb makes for the agent within one that runs."""
         functions = tuple(tools)
         self._door = Door(functions, self._call_function) if functions else None
         self._titles = frozenset([join.join((NAME, tool.name)) for tool in functions for join in JOINS])
@@ -75,7 +101,7 @@ class Session:
 
     async def start(self, work_dir: Path, env: Mapping[str, str], mode: str = "", model: str = "", earlier: str = "") -> None:
         """Start the process and open a session in a folder, or load the ``earlier`` one if it can. Raises `ModelError`."""
-        command = self._agent.command
+        command, self._work_dir = self._agent.command, work_dir
         if shutil.which(command[0]) is None:
             raise ModelError(f"{self.name} is not installed: there is no {command[0]}", self._how_to_install)
         try:
@@ -89,7 +115,10 @@ class Session:
                 begun = await self._request(
                     "initialize",
                     protocolVersion=PROTOCOL,
-                    clientCapabilities={"fs": {"readTextFile": False, "writeTextFile": True}, "terminal": False},
+                    clientCapabilities={
+                        "fs": {"readTextFile": True, "writeTextFile": True},
+                        "terminal": self._serves_terminals,
+                    },
                     clientInfo={"name": "agentnb", "title": "agentnb", "version": str(import_module("agentnb").__version__)},
                 )
                 servers = [] if self._door is None else [await self._door.open(self._agent.env.get("HOME"))]
@@ -122,6 +151,7 @@ class Session:
             if self._turn is not None:
                 self._turn.cancel()
                 await asyncio.wait((self._turn,))
+            await self._terminals.close()
             if self._process is not None:  # before the connection, which waits until what was sent is read
                 await self._process.end()
             if self._connection is not None:
@@ -223,6 +253,8 @@ class Session:
         call_id = str(update.get("toolCallId"))
         call = self.calls.get(call_id) or self._begin_call(ForeignCall(call_id))
         call.merge(update)
+        named = [block.get("terminalId") for block in call.content if isinstance(block, dict)]
+        call.terminal = call.terminal or next(filter(None, map(self._terminals.get, named)), None)
         is_named = call.is_at_door or call.title.removeprefix("mcp__") in self._titles
         call.is_at_door = is_named and call.form is UNKNOWN_KIND and call.made is None  # a model may write a title
         return call
@@ -234,9 +266,8 @@ class Session:
     def _begin_own_call(self, name: str, arguments: Mapping[str, Any], *, function: str = "", kind: str = "") -> ForeignCall:
         """Make a call for the agent, which the run judges as any other."""
         self._own_calls += 1
-        call = self._begin_call(
-            ForeignCall(f"{name}-{self._own_calls}-{token_hex(4)}", function)
-        )  # no update of the agent names it
+        unguessable = f"{name}-{self._own_calls}-{token_hex(4)}"  # for no update of the agent to name it
+        call = self._begin_call(ForeignCall(unguessable, function))
         call.is_own = True
         call.merge({"title": function or name, "kind": kind, "rawInput": dict(arguments), "status": "in_progress"})
         self._news.set()
@@ -246,17 +277,21 @@ class Session:
         """Answer a request of the agent; the observer has taken what it says."""
         if is_notification:
             return None
-        if method == "fs/write_text_file":
-            await self._write(str(params["path"]), str(params["content"]))
-            return {}
         if method == "session/request_permission":
             call = self.calls[str(params["toolCall"]["toolCallId"])]
             is_allowed = call.is_at_door or (await asyncio.shield(call.answer) and not call.is_changed)
-            kind = KINDS_OF_OPTIONS[is_allowed]
-            chosen = next(
-                (one["optionId"] for one in call.options or () if one.get("kind") == kind and "optionId" in one), None
-            )
+            of_kind = [option for option in call.options or () if option.get("kind") == KINDS_OF_OPTIONS[is_allowed]]
+            chosen = next((option["optionId"] for option in of_kind if "optionId" in option), None)
             return {"outcome": {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}}
+        serve = {"fs/write_text_file": self._write, "fs/read_text_file": self._read}
+        if self._serves_terminals:
+            serve["terminal/create"] = self._open
+        if method in serve:
+            return await serve[method](params)
+        if method in OF_TERMINALS:
+            if (answer := await self._terminals.answer(method, str(params["terminalId"]))) is None:
+                raise RequestError.invalid_params({"details": "There is no such terminal."})
+            return answer
         raise RequestError.method_not_found(method)
 
     async def _call_function(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome:
@@ -265,21 +300,90 @@ class Session:
         await call.end.wait()
         return call.given or failure("denied", DENIED)
 
-    async def _write(self, path: str, text: str) -> None:
-        """Write a file for the agent, within the call that names it, else within one of its own: so rules and undo reach it."""
-        call = next((call for call in self.calls.values() if call.writes(path)), None)
+    async def _serve(self, kind: str, arguments: Mapping[str, Any], work: Work) -> dict[str, Any]:
+        """Do some work for the agent within the call that covers it, else within one of its own: so rules and undo reach it."""
+        subject = str(arguments[KINDS[kind].subject or ""])
+        call = next((call for call in self.calls.values() if call.covers(kind, subject, self._work_dir)), None)
         if call is None:
-            call = self._begin_own_call("write", {"path": path, "content": text}, kind="edit")
-        if not await asyncio.shield(call.answer):
-            raise RequestError.invalid_params({"details": DENIED})
+            call = self._begin_own_call(kind, arguments, kind=kind)
+            running = [
+                outer.context.result() for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()
+            ]
+            if running:
+                self._run_within(call, running[-1])
+        elif call.options is None:
+            call.options = ()
+            self._news.set()
+        allowed = await asyncio.shield(call.answer) and (call.is_own or call.covers(kind, subject, self._work_dir))
+        outcome = call.given or failure("denied", DENIED)
+        if allowed:
+            try:
+                return await work(call, await asyncio.shield(call.context))
+            except ToolRefused as refused:
+                outcome = refused.outcome
+            except Exception as error:  # of a path that no system has, of numbers that are texts
+                outcome = tool_errors.raised(kind, error)
+        call.close("failed", outcome.text)
+        if outcome.error_code == "not_found":
+            raise RequestError.resource_not_found(subject)
+        raise RequestError.invalid_params({"details": outcome.text})
+
+    def _run_within(self, call: ForeignCall, context: ToolContext) -> None:
+        """Make a call within one that runs: the loop waits for that, and would not come to another."""
+        del self._announced[call.id]
+        made = call.take()
+
+        async def run() -> None:
+            within.set(call)
+            try:
+                with suppress(ToolFailed):
+                    await context.call(made.name, made.arguments)
+            finally:
+                if not call.answer.done():
+                    call.answer.set_result(False)
+
+        task = asyncio.ensure_future(run())
+        self._inner.add(task)
+        task.add_done_callback(self._inner.discard)
+
+    async def _write(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        path, text = _text_of(params, "path"), _text_of(params, "content")
+
+        async def write(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
+            written = await write_file(context, path, text)
+            self._folder.take(path)
+            call.close("completed", written)
+            return {}
+
+        return await self._serve("edit", {"path": path, "content": text}, write)
+
+    async def _read(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        path, first, limit = _text_of(params, "path"), max(0, (params.get("line") or 1) - 1), params.get("limit")
+
+        async def read(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
+            lines = redact(await read_file(context, path)).splitlines(keepends=True)
+            text = "".join(lines[first : None if limit is None else first + limit])
+            call.close("completed", text)
+            return {"content": text}
+
+        return await self._serve("read", {"path": path}, read)
+
+    async def _open(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Open a terminal for the agent."""
         try:
-            written = await write_file(await asyncio.shield(call.context), path, text)
+            command = command_of(params, self._work_dir)
         except ToolRefused as refused:
-            if call.is_own:
-                call.merge({"status": "failed", "content": [_text(refused.outcome.text)]})
             raise RequestError.invalid_params({"details": refused.outcome.text}) from refused
-        if call.is_own:
-            call.merge({"status": "completed", "content": [_text(written)]})
+
+        async def run(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
+            terminal_id, terminal = await self._terminals.open(context, command.whole, params.get("outputByteLimit"))
+            call.terminal = terminal
+            if call.is_own:
+                terminal.when_over(call.end.set)
+            return {"terminalId": terminal_id}
+
+        elsewhere = {} if command.folder == "." else {"cwd": command.folder}
+        return await self._serve("execute", {"command": command.line, **elsewhere}, run)
 
     def _last_words(self) -> str:
         """Return what it wrote last to standard error, as advice."""
@@ -291,11 +395,14 @@ class Session:
         return f"Install it: {self._agent.install}" if self._agent.install else ""
 
 
+def _text_of(params: Mapping[str, Any], name: str) -> str:
+    """Return a parameter that is a text. Raises `RequestError`."""
+    value = params.get(name)
+    if not isinstance(value, str):
+        raise RequestError.invalid_params({"details": f"{name} is not a text."})
+    return value
+
+
 def _mapping(value: Any) -> Mapping[str, Any]:
     """Return the value if it is one; else an empty one."""
     return value if isinstance(value, dict) else {}
-
-
-def _text(text: str) -> dict[str, Any]:
-    """Return the content of a call that is this text."""
-    return {"type": "content", "content": {"type": "text", "text": text}}

@@ -38,6 +38,7 @@ from agentnb.guidance.prompts import prompt as prompt_file
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model, may_read_key
 from agentnb.policies.permissions.gate import confirms_nothing
+from agentnb.policies.verdict import Stop
 from agentnb.runtime.budget import WithinBudget
 from agentnb.runtime.calls.dispatch import Dispatch
 from agentnb.runtime.calls.run_tools import RunTools
@@ -184,6 +185,8 @@ class AgentRun(PendingRun):
             context.servers.serve(tools)
         dispatch = Dispatch(log, calls, context.elicitation, can_suspend=context.is_kept)
         builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
+        if self._foreign is not None:
+            return _ForeignLoop(self._foreign, lifecycle, builder, dispatch, bundle, self._todos, history)
         return Loop(self._model, lifecycle, builder, dispatch, bundle, self._todos, history)
 
     def first_request(self) -> Request:
@@ -231,6 +234,29 @@ class AgentRun(PendingRun):
         if self.carried_board is not None:
             return TodoSync(self.carried_board, self.context.log).begin()
         return before.conversation_todos if before is not None and self.own_board is None else ()
+
+
+class _ForeignLoop(Loop):
+    """The loop of an agent of others: logs which files changed meanwhile although agentnb did not write them."""
+
+    def __init__(self, foreign: AcpModel, *parts: Any) -> None:
+        super().__init__(foreign, *parts)
+        self._foreign = foreign
+
+    async def work(self) -> Stop:
+        """Work as any loop, and look at the working folder before and after."""
+        await self._foreign.watch_folder(self._log)
+        try:
+            return await super().work()
+        finally:
+            await self._foreign.folder.log_changes(self._log, self._foreign.name)
+
+    async def final_answer(self, limit: Stop) -> None:
+        """Request the final answer as any loop, and look at the working folder again."""
+        try:
+            await super().final_answer(limit)
+        finally:
+            await self._foreign.folder.log_changes(self._log, self._foreign.name)
 
 
 async def _closed_after(life: Life, foreign: AcpModel) -> Run:

@@ -265,7 +265,7 @@ def _taken_apart(model: str) -> tuple[str, str, Given]:
     provider, colon, name = called.partition(":")
     if mask_shapes(called) != called:
         raise UnknownModel(
-            "That is a key, and no name of a model", SetKey("NAME", lead="Delete it from the cell, and type it in")
+            "That looks like an API key, not a model name", SetKey("NAME", lead="Delete it from the cell, and type it in")
         )
     if refused := settings.REFUSED_SERVERS.get(provider):
         raise UnknownModel(f"{provider}: cannot be used: {refused['refused']}", refused["instead"])

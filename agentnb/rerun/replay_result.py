@@ -245,7 +245,7 @@ def _told(replay: Replay) -> str:
     if other is None:
         return "The model would have been told the same."
     cells = cells_of(other.would_be.guidance) if other.would_be is not None else None
-    return f"From round {other.number} on the model would have been told other words{f': {cells}' if cells else ', or none'}."
+    return f"From round {other.number} on the model would have had {f'another reminder ({cells})' if cells else 'no reminder'}."
 
 
 def _parting(replay: Replay, one: ReplayedRound) -> str:

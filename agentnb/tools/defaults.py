@@ -14,6 +14,12 @@ MAX_FILE_BYTES = 10_000_000
 """Bytes of the largest file that tools read or search."""
 MAX_COMMAND_SECONDS = 300
 """Seconds that a model may give a command."""
+MAX_TERMINAL_BYTES = 1_000_000
+"""Bytes of output that are kept of a terminal of an agent of others."""
+MAX_WATCHED_ENTRIES = 20_000
+"""Files and folders that are looked at before and after a run of such an agent."""
+MAX_WATCHED_BYTES = 20_000_000
+"""Bytes of these files that are read before it, so that a file that was only touched is not named as changed."""
 GIT_SECONDS = 60.0
 """Seconds of one process of git."""
 GITHUB_SECONDS = 40.0

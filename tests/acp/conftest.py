@@ -12,7 +12,9 @@ from agentnb import Agent
 from agentnb.acp.known_agents import KnownAgent, known_agents
 
 PROGRAM = Path(__file__).with_name("fake_agent.py")
-FAKE = KnownAgent(command=(sys.executable, str(PROGRAM)), asks_in="default", usage="turn", install="nothing to install")
+FAKE = KnownAgent(
+    command=(sys.executable, str(PROGRAM)), asks_in="default", usage="turn", install="nothing to install", terminals=True
+)
 
 
 @pytest.fixture(autouse=True)

@@ -32,6 +32,9 @@ class Agent:
         self.mode = "auto"
         self.is_cancelled = False
         self.calls = 0
+        self.client: dict[str, Any] = {}
+        self.argument = ""
+        """The prompt behind its first word."""
 
     def send(self, **message: Any) -> None:
         """Send a message."""
@@ -114,16 +117,112 @@ class Agent:
         self.say("Ran.")
 
     def through(self) -> None:
-        """Ask about a file, and have it written."""
-        call_id = self.call("edit", "Write a.txt", path=str(Path("a.txt").absolute()), content="alpha\n")
+        """Ask about a file, the named one or a.txt, and have it written."""
+        path = self.argument or "a.txt"
+        call_id = self.call("edit", f"Write {path}", path=path, content="alpha\n")
         if self.ask(call_id) == "yes":
-            self.request("fs/write_text_file", path=str(Path("a.txt").absolute()), content="alpha\n")
+            self.request("fs/write_text_file", path=str(Path(path).absolute()), content="alpha\n")
             self.end(call_id, "1 line written")
             self.say("Written.")
+        else:
+            self.end(call_id, "rejected", "failed")
+            self.say("Was rejected.")
+
+    def alone(self) -> None:
+        """Write, replace, touch and delete files without a word to the client."""
+        Path("new.txt").write_text("new")
+        Path("old.txt").write_text("other")
+        Path("touched.txt").write_text("same")
+        os.utime("touched.txt", (1, 1))
+        Path("gone.txt").unlink()
+        self.say("Done.")
+
+    def edit(self) -> None:
+        """Write the named file without a word to the client."""
+        Path(self.argument).write_text("{}")
+        self.say("Edited.")
+
+    def fetch(self) -> None:
+        """Read the second line of the named file through the client."""
+        call_id = self.call("read", f"Read {self.argument}", path=self.argument)
+        self.update("tool_call_update", toolCallId=call_id, status="in_progress")
+        answer = self.request("fs/read_text_file", path=str(Path(self.argument).absolute()), line=2, limit=1)
+        self.end(call_id, answer["result"]["content"] if "result" in answer else "no", "completed")
+        self.say(str(answer.get("error", {}).get("code", "")))
+
+    def terminal(self, call_id: str = "", **options: Any) -> None:
+        """Run the named command in a terminal as kimi does, with all five requests, and tell its end."""
+        assert self.client["terminal"], "it is announced"
+        whole = f"cd '{Path.cwd()}' && {self.argument}"
+        variables = [{"name": "NO_COLOR", "value": "1"}, {"name": "SHELL", "value": "/bin/bash"}]
+        about = {"command": "/bin/bash", "args": ["-c", whole], "env": variables, "cwd": str(Path.cwd()), **options}
+        created = self.request("terminal/create", **about)
+        if "error" in created:
+            self.say(f"refused: {created['error']['data']['details']}")
+            return
+        about = created["result"]
+        assert list(about) == ["terminalId"], about
+        if call_id:
+            content = [{"type": "terminal", **about}]
+            self.update("tool_call_update", toolCallId=call_id, status="in_progress", content=content)
+        ended = self.request("terminal/wait_for_exit", **about)["result"]
+        output = self.request("terminal/output", **about)["result"]
+        assert output["exitStatus"] == ended, output
+        assert self.request("terminal/kill", **about)["result"] == {}
+        assert self.request("terminal/release", **about)["result"] == {}
+        assert "error" in self.request("terminal/output", **about), "it is released"
+        self.say(json.dumps([output["output"], output["truncated"], ended["exitCode"], ended["signal"]]))
+
+    def shell(self) -> None:
+        """Ask about the named command, and have it run in a terminal."""
+        call_id = self.call("execute", "Bash", command=self.argument)
+        if self.ask(call_id) == "yes":
+            self.terminal(call_id)
+            self.end(call_id, "The agent's words for it.")
+        else:
+            self.end(call_id, "rejected", "failed")
+
+    def unasked_shell(self) -> None:
+        """Have the named command run in a terminal without asking first."""
+        call_id = self.call("execute", "Bash", command=self.argument)
+        self.terminal(call_id)
+        self.end(call_id, "The agent's words for it.", "failed")
+
+    def task(self) -> None:
+        """Have the named command run in a terminal within a call that is about something else."""
+        call_id = self.call("other", "Task")
+        self.update("tool_call_update", toolCallId=call_id, status="in_progress")
+        time.sleep(0.3)
+        self.terminal()
+        self.end(call_id, "Task done.")
+
+    def short(self) -> None:
+        """Keep ten bytes of the output of the named command."""
+        self.terminal(outputByteLimit=10)
+
+    def leave(self) -> None:
+        """Start the named command in a terminal, and end the turn once it has printed."""
+        call_id = self.call("execute", "Bash", command=self.argument)
+        about = self.request("terminal/create", command=self.argument)["result"]
+        while not self.request("terminal/output", **about)["result"]["output"]:
+            time.sleep(0.01)
+        self.end(call_id, "It runs on.")
+
+    def elsewhere(self) -> None:
+        """Name a folder outside the working folder for the command."""
+        self.terminal(command=self.argument, args=[], cwd=str(Path.cwd().parent))
+
+    def below(self) -> None:
+        """Name a folder inside the working folder for the command."""
+        self.terminal(command=self.argument, args=[], cwd=str(Path("sub").absolute()))
+
+    def variable(self) -> None:
+        """Give the named command a variable that changes programs."""
+        self.terminal(env=[{"name": "BASH_ENV", "value": "x"}])
 
     def unannounced(self) -> None:
         """Have files written that no call names, one of them elsewhere."""
-        for path in ("b.txt", "../outside.txt"):
+        for path in (self.argument or "b.txt", "../outside.txt"):
             answer = self.request("fs/write_text_file", path=str(Path(path).absolute()), content="beta\n")
             self.say("refused " if "error" in answer else "written ")
 
@@ -226,6 +325,7 @@ class Agent:
         method, params = message["method"], message.get("params") or {}
         if method == "initialize":
             assert params["protocolVersion"] == 1, params
+            self.client = params["clientCapabilities"]
             return {
                 "protocolVersion": 1,
                 "agentCapabilities": {"loadSession": "forgetful" not in sys.argv},
@@ -249,6 +349,7 @@ class Agent:
         if method == "session/prompt":
             self.is_cancelled = False
             text = "".join(block.get("text", "") for block in params["prompt"])
+            self.argument = text.partition(" ")[2]
             for word in text.split():
                 play = getattr(self, word.strip("."), None)
                 if callable(play):

@@ -1,9 +1,10 @@
-"""Files that agentnb writes for an agent: rules, confinement and undo reach them."""
+"""Files that agentnb reads and writes for an agent: rules, confinement and undo reach them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,38 @@ def test_a_file_that_is_not_allowed_is_not_written(fake: Make, tmp_path: Path) -
     run = fake().run_sync("unannounced", permissions={"write_file": "deny"}, approve="auto")
     assert run.text == "refused refused " or not (tmp_path / "b.txt").exists()
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "options", "text", "code"),
+    [
+        ("fetch lines.txt", {}, "two\n", ""),
+        ("fetch missing.txt", {}, "no", "-32002"),
+        ("fetch ../outside.txt", {}, "no", "-32602"),
+        ("fetch lines.txt", {"permissions": {"read_file(lines.*)": "deny"}}, None, "-32602"),
+        ("fetch .env", {"approve": lambda call, run: False}, None, "-32602"),
+    ],
+)
+def test_a_file_is_read_within_the_call_about_it(
+    fake: Make, tmp_path: Path, prompt: str, options: dict[str, Any], text: str | None, code: str
+) -> None:
+    (tmp_path / "lines.txt").write_text("one\ntwo\nthree\n")
+    (tmp_path / ".env").write_text("a\nb\n")
+    run = fake().run_sync(prompt, **options)
+    (record,) = _records(run)
+    assert (record.call.name, record.call.arguments) == ("read_file", {"path": prompt.partition(" ")[2]})
+    assert record.result is not None
+    assert (record.result.text == text) is (text is not None)
+    assert run.text == code
+
+
+def test_a_key_in_a_file_does_not_reach_the_agent(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key := "sk-" + 30 * "k")
+    (tmp_path / "keys.txt").write_text(f"one\n{key}\n")
+    for prompt in ("fetch keys.txt", "shell cat keys.txt"):
+        run = fake().run_sync(prompt, approve="auto")
+        assert key not in run.text + str(_records(run))
+        assert "[key]" in str(_records(run))
 
 
 def _records(run: Run) -> list[CallRecord]:

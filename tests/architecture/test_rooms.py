@@ -143,7 +143,7 @@ def test_the_notebook_room_decides_nothing() -> None:
     decide = ("agentnb.policies", "agentnb.agent.loop", "agentnb.runtime.calls.dispatch", "agentnb.guidance.guides")
     by_name = {
         "agentnb.policies.named": {"NAMED", "find_policy", "in_workflow_mode"},
-        "agentnb.policies.limits": {"LIMITS", "ON_LIMIT"},
+        "agentnb.policies.limits": {"LIMITS", "LIMIT_SETTINGS", "ON_LIMIT"},
     }
     looked_at = 0
     for path, tree in trees().items():

@@ -56,6 +56,14 @@ def put(path: Any, content: Any = "hostile") -> dict[str, Any]:
     return {"method": "fs/write_text_file", "params": {"sessionId": "s", "path": path, "content": content}}
 
 
+def read(path: Any, **part: Any) -> dict[str, Any]:
+    return {"method": "fs/read_text_file", "params": {"sessionId": "s", "path": path, **part}}
+
+
+def terminal(method: str, **params: Any) -> dict[str, Any]:
+    return {"method": f"terminal/{method}", "params": {"sessionId": "s", **params}}
+
+
 def later(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return a request whose answer the agent does not wait for."""
     return {**request, "later": True}
@@ -81,6 +89,7 @@ PLACES = {
     "a null byte": "WORK/a\0b",
     "a very long name": "WORK/" + "a" * 5000,
     "the notebook that is open": "WORK/open.ipynb",
+    "a link to the notebook that is open": "WORK/to_notebook",
     "a file that a rule denies": "WORK/victim.txt",
     "that file with dots": "WORK/sub/../victim.txt",
     "a link to that file": "WORK/to_victim",
@@ -90,11 +99,35 @@ PLACES = {
     "a list": ["a"],
 }
 """Paths that nothing is written to."""
+READ = {
+    "a file of keys": read("WORK/.env"),
+    "a link to a file of keys": read("WORK/keys"),
+    "a file elsewhere": read("HOME/.bashrc"),
+    "a folder that is a link elsewhere": read("WORK/away/.bashrc"),
+    "the variables of the kernel": read("/proc/self/environ"),
+    "a file without end": read("/dev/zero"),
+    "a line that is a text": read("WORK/notes.txt", line="x"),
+    "a number of lines that is a list": read("WORK/notes.txt", limit=[1]),
+    "a path that is a list": read(["WORK/notes.txt"]),
+}
+"""Requests for what is not read for it."""
+TERMINALS = {
+    "a command": terminal("create", command="touch", args=["left"]),
+    "a command that is a list": terminal("create", command=["touch", "left"]),
+    "arguments that are a number": terminal("create", command="touch", args=5),
+    "a folder elsewhere": terminal("create", command="touch", args=["left"], cwd="HOME"),
+    "variables that are a list": terminal("create", command="true", env=[["BASH_ENV", "left"]]),
+    "output of no terminal": terminal("output", terminalId="terminal-1"),
+    "output of a terminal that is a list": terminal("output", terminalId=["terminal-1"]),
+}
+"""Requests for commands, of which the person allows none."""
 
 
 def of_paths() -> Iterator[Attack]:
     for name, path in PLACES.items():
         yield Attack("paths", f"a file at {name}", (put(path),), (ERROR,))
+    for name, request in {**READ, **TERMINALS}.items():
+        yield Attack("paths", f"a request for {name}", (request,), (ERROR,))
     yield Attack("paths", "a file without content", (put("WORK/a.txt", None),), (ERROR,))
     yield Attack("paths", "another file than was allowed", (EDIT, ask(), VICTIM), (YES, ERROR))
     yield Attack("paths", "a file within a call that only reads", (call("read", status="in_progress"), VICTIM), (ERROR,))
@@ -118,6 +151,7 @@ FORGED: Mapping[str, tuple[tuple[Step, ...], tuple[str, ...]]] = {
     "options without ids": ((RUN, {**ask(), "options": [{"kind": "reject_once"}]}), (CANCELLED,)),
     "places that are no paths": ((change(kind="edit", locations=[{"path": 5}, 5, {}]), ask()), (NO,)),
     "a path that is a number": ((call("edit", path=5), ask()), (NO,)),
+    "a terminal that is a list": ((call("read", path="a"), change(content=[{"terminalId": ["t"]}]), ask()), (YES,)),
     "a method that is not served": (({"method": "terminal/steal", "params": {"command": "touch"}},), (ERROR,)),
 }
 

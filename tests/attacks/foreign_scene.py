@@ -15,6 +15,7 @@ import pytest
 from foreign_rows import DIE, END, SILENT, STOP, WAIT, Attack
 
 from agentnb import Agent, RunOptions, Store
+from agentnb.acp import folder as watched
 from agentnb.acp import process, session
 from agentnb.acp.known_agents import KnownAgent, known_agents
 from agentnb.core.log.well_formed import check_events
@@ -22,8 +23,18 @@ from agentnb.core.run.rounds import CallRecord
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html
 from agentnb.errors import ModelError
+from agentnb.tools.builtin.notebook.cells import NotebookFile
 
 KEY = "not-a-key-of-any-provider-0123"
+RULES = {"bash": "deny", "write_file(victim.txt)": "deny", "write_file(.env)": "deny", "read_file(.env)": "deny"}
+LINKS = {
+    "link": "../outside.txt",
+    "away": "..",
+    "to_victim": "victim.txt",
+    "self": ".",
+    "keys": ".env",
+    "to_notebook": "open.ipynb",
+}
 PERSONS = {"victim.txt": "precious\n", "notes.txt": "mine\n", "open.ipynb": "{}\n", ".env": "TOKEN=kept\n"}
 SECONDS = 20
 
@@ -144,26 +155,21 @@ class Scene:
         for name, text in PERSONS.items():
             (self.work / name).write_text(text)
         (self.home / ".bashrc").write_text("# mine\n")
-        for link, target in {
-            "link": "../outside.txt",
-            "away": "..",
-            "to_victim": "victim.txt",
-            "self": ".",
-            "keys": ".env",
-        }.items():
+        for link, target in LINKS.items():
             (self.work / link).symlink_to(target)
         patch.setenv("HOME", str(self.home))
         patch.setenv("HOSTILE_API_KEY", KEY)
-        patch.setattr(session, "SECONDS_TO_START", 0.2)
+        if SILENT in attack.replies.values():
+            patch.setattr(session, "SECONDS_TO_START", 0.2)
         patch.setattr(session, "SECONDS_TO_CANCEL", 0.05)
         patch.setattr(session, "SECONDS_BESIDE", 0.01)
         patch.setattr(process, "MAX_LINE_BYTES", 2**20)
-        patch.setitem(
-            known_agents(), "hostile", KnownAgent(command=(sys.executable,), asks_in="default", keys=("HOSTILE_API_KEY",))
-        )
+        row = KnownAgent(command=(sys.executable,), asks_in="default", keys=("HOSTILE_API_KEY",))
+        patch.setitem(known_agents(), "hostile", row)
         patch.setattr(session.AgentProcess, "start", self._start)
+        notebook = NotebookFile(self.work / "open.ipynb", 0.0, ())
+        patch.setattr(watched, "open_notebook", lambda: notebook)
         self.before = self._files()
-        self.said: list[Any] = []
 
     async def _start(self, *arguments: Any) -> Wire:
         self.wire = await Wire(self.attack, self._placed, lambda: self.live.stop()).start()
@@ -182,21 +188,9 @@ class Scene:
 
     def run(self) -> Run:
         """Have the agent do its worst."""
-        agent = Agent(
-            acp="hostile",
-            work_dir=self.work,
-            tools=[total],
-            permissions={"bash": "deny", "write_file(victim.txt)": "deny", "write_file(.env)": "deny"},
-        )
+        agent = Agent(acp="hostile", work_dir=self.work, tools=[total], permissions=RULES)
         store = Store(self.home.parent / "runs")
-        options = RunOptions(
-            store=store,
-            show=False,
-            notebook=str(self.work / "open.ipynb"),
-            watch=self.said.append,
-            approve="auto",
-            answer=lambda question: "deny",
-        )
+        options = RunOptions(store=store, show=False, watch=lambda item: None, approve="auto", answer=lambda question: "deny")
         self.live = agent.start("go", options)
         self.error = ""
         try:

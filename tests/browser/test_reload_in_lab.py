@@ -87,7 +87,7 @@ def test_a_run_during_which_the_page_is_loaded_again_or_the_notebook_closed_is_s
     assert lab.complaints() == []
 
 
-DEAD = "The kernel died. Restart it, define your tools, and run: %load_ext agentnb, then %agent recover "
+DEAD = "The kernel was restarted, or died. Define your tools again, and run: %load_ext agentnb, then %agent recover "
 RESTART = "() => { window.restarted = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart() }"
 HALF = """
 first = [write("Load", "Sleep"), ToolCall("load_penguins", {"path": "x"})]

@@ -77,7 +77,7 @@ def test_each_button_says_what_it_allows_and_how_far(subtests: pytest.Subtests) 
             "Reject",
         ],
         "server": [
-            "Approve (2,001 characters of what has changed not opened)",
+            "Approve (80 lines not shown)",
             "Always: every call of mcp_fs_read, in this run",
             "Always: all tools of the MCP server fs, in this run",
             "Always: all tools of the MCP server fs, in this session (until this kernel ends)",

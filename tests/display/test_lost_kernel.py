@@ -10,9 +10,9 @@ from agentnb.display.style import inlined, rules
 
 def test_it_says_what_to_type_and_that_the_run_was_interrupted() -> None:
     stored, in_memory = remains_html("20260504-120000-1507efae801"), remains_html()
-    assert "The kernel died. Restart it, define your tools, and run: " in stored
+    assert "The kernel was restarted, or died. Define your tools again, and run: " in stored
     assert re.findall(r"<code [^>]*>(.*?)</code>", stored) == ["%load_ext agentnb", "%agent recover 7efae801"]
-    assert "%agent" not in in_memory and "it was in memory only" in in_memory
+    assert "%agent" not in in_memory and "It was not stored" in in_memory
     for html in (stored, in_memory):
         assert " Interrupted</span>" in html
         assert re.findall(r'data-slot="(\w+)"', html) == ["meta", "graph", "todos", "findings", "totals", "notes"]

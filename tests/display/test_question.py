@@ -38,7 +38,7 @@ def approval(arguments: Any, message: str = "May shell run?") -> AskedQuestion:
 
 def test_short_call_is_shown_whole_and_its_button_says_nothing() -> None:
     html = question_html(approval({"command": f"ls{' ' * 320}; rm"}), Form(live=True))
-    assert "ls⟨320 spaces⟩; rm" in words_in(html) and "question-rest" not in html and "not opened" not in html
+    assert "ls⟨320 spaces⟩; rm" in words_in(html) and "question-rest" not in html and "not shown" not in html
 
 
 def test_long_call_is_folded_and_approving_counts_its_rest() -> None:
@@ -51,7 +51,8 @@ def test_long_call_is_folded_and_approving_counts_its_rest() -> None:
     buttons = [words_in(one) for one in re.findall("<button.*?</button>", html)]
     unfolded = words_kept(re.findall("<pre.*?</pre>", html, re.DOTALL)[0]).removesuffix("…")
     assert unfolded.count("\n") == MAX_UNFOLDED_LINES - 1 and words_kept(whole).startswith(unfolded)
-    note = f"({count - len(unfolded):,} characters not opened)"
+    rest = words_kept(whole).removeprefix(unfolded).strip("\n")
+    note = f"({len(rest.splitlines()):,} lines not shown)"
     assert buttons[:3] == [f"Approve {note}", f"always {note}", "Reject"]
     assert "rm -rf /" in whole and "<b>" not in whole and "\x1b" not in whole and "&lt;b&gt;echo" in whole
 

@@ -30,9 +30,7 @@ def checked_edit(plan: PlanSpec, steps: Any, specs: Iterable[ToolSpec], rules: S
         data["reasoning"] = plan.reasoning
     made = checked_plan(data, specs, rules)
     if made.plan is None:
-        raise SettingsError(
-            f"The plan cannot be changed so: {'; '.join(made.problems) or 'there are no steps'}", "It is as it was"
-        )
+        raise SettingsError(f"Invalid edit: {'; '.join(made.problems) or 'there are no steps'}", "The plan is unchanged")
     return structs.replace(made.plan, id=plan.id)
 
 

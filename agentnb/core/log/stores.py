@@ -19,17 +19,18 @@ MAX_KEPT_FILE_BYTES = 10_000_000
 
 
 class FileBefore(NamedTuple):
-    """A file as it is before a tool call changes it."""
+    """A file as it is before a tool call changes it, or one that has changed without a call."""
 
     call_id: str
+    """Empty if it has changed without a call."""
     work_dir: Path
     """The folder of the run's tools."""
     path: Path
     """Absolute, links followed."""
     before: bytes | None
     """Its content; None for a new file."""
-    after: bytes
-    """The content to be written."""
+    after: bytes | None
+    """The content to be written; None if it has changed without a call: then neither content is known."""
 
 
 class Writer(Protocol):

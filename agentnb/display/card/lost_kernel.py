@@ -13,8 +13,10 @@ from agentnb.display.texts.labels import short_id
 from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.display.texts.states import STATES
 
-DIED = "The kernel died. Restart it, define your tools, and run"
-NOT_STORED = ("The kernel died, and the run with it: it was in memory only. What this page knew of it is below",)
+DIED = "The kernel was restarted, or died. Define your tools again, and run"
+NOT_STORED = (
+    "The kernel was restarted, or died, and the run ended with it. It was not stored: this page shows what it received",
+)
 
 
 def remains_html(run_id: str = "") -> Html:

@@ -20,6 +20,7 @@ WHY: dict[Why, str] = {
     "too_large": "it was too large for a copy",
     "run_full": "the copies of this run had reached their limit",
     "holds_key": "it held a known key, and agentnb keeps no copies of keys",
+    "no_call": "changed by itself, not by a call: not undone",
     "not_allowed": "agentnb does not write there",
     "denied": "a rule of the run denies it",
     "failed": "it could not be written",

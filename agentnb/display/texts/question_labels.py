@@ -82,7 +82,7 @@ CANCELLED_BY = {"program": "Closed without deciding by the function that answers
 """The same for a question that was cancelled."""
 
 MODES = {
-    RULES: "rules and their defaults decide",
+    RULES: "tools that write, execute or use the network ask",
     AUTO: "what only the defaults would ask about runs",
     ASK: "each call of a tool that does more than read is asked about",
     NEVER: "nothing is asked, and what would be asked about is denied",

@@ -333,7 +333,7 @@ def _why(run: Run) -> str:
         return clean(_why_stopped(run))
     if run.status != "interrupted":
         return ""
-    return ENDS_EARLY if is_foreign(run) else "The kernel died before the run ended."
+    return ENDS_EARLY if is_foreign(run) else "The kernel ended before the run did."
 
 
 def _why_stopped(run: Run) -> str:
@@ -360,7 +360,7 @@ def _why_blocked(run: Run) -> str:
     index, failed = next(((index, record) for index, record in calls if state(record) == "failed"), (0, None))
     if failed is not None and failed.result is not None:
         error = first_line(failed.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED)
-        sentences.append(f"{first_line(failed.call.name, 60)} failed in round {index + 1}: {error.rstrip('.')}.")
+        sentences.append(f"Last failed call: {first_line(failed.call.name, 60)} in round {index + 1} ({error.rstrip('.')}).")
     if done := len(run.todos) - len(open_todos(run.todos)):
         sentences.append(f"Nothing else is left to do: {done} of {counted(len(run.todos), 'todo')} completed.")
     return " ".join(sentences)

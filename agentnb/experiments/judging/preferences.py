@@ -54,7 +54,7 @@ class Preferences:
         head = f"{counted(len(self.table), 'pair')} of {self.a} (a) and {self.b} (b): {counts}"
         found = self.analysis
         if isinstance(found, TooFewTasks):
-            return f"{head}\n{found.counted} paired: {found.required} are needed for a number"
+            return f"{head}\n{found.shortage}: {found.remedy}"
         interval = "" if found.interval is None else f" [{signed(found.interval[0])}, {signed(found.interval[1])}]"
         return f"{head}\nShare for a minus share for b: {signed(found.value)}{interval}, p = {found.p_value:.3g}"
 

@@ -88,7 +88,7 @@ def _estimates(results: Results, comparisons: Sequence[Comparison]) -> Iterator[
         yield from _titled(one, comparisons)
         yield Paragraph(verdict(one))
         varied = [*sensitivity(one)]
-        yield Facts([fact for fact in facts(one) if fact not in varied])
+        yield Facts([fact[:3] for fact in facts(one) if fact not in varied])
 
 
 def _deviations(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
@@ -110,7 +110,7 @@ def _sensitivity(comparisons: Sequence[Comparison]) -> Iterator[Block]:
         yield from _titled(one, comparisons)
         varied = [*sensitivity(one)]
         if varied:
-            yield Facts(varied)
+            yield Facts([fact[:3] for fact in varied])
         if one.robustness:
             yield Paragraph(f"{one.robustness}.")
         if not varied:

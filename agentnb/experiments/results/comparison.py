@@ -331,13 +331,12 @@ class Comparison:
     def missing(self) -> str:
         """Why there is no number; empty if there is one."""
         if isinstance(self.analysis, TooFewTasks):
-            advice = "Pair runs of the same tasks" if self.analysis.left_out else "Add tasks"
-            why = counted(self.missing_values, "missing value") if self.missing_values else advice
-            return f"{self.analysis.counted} paired: {self.analysis.required} are needed for a number. {why}"
+            remedy = "run both variants on the same tasks" if self.analysis.left_out else self.analysis.remedy
+            why = counted(self.missing_values, "missing value") if self.missing_values else remedy
+            return f"{self.analysis.shortage}: {why}"
         if self.is_identical:
-            if self.also_differs:
-                return f"All runs said and did the same; they differ in {' and '.join(self.also_differs)}"
-            return "All runs are identical: the variants did the same, or nothing in them acts on these tasks"
+            also = f". They differ in {' and '.join(self.also_differs)}" if self.also_differs else ""
+            return f"Every pair of runs said and did the same, so {self.primary} is the same{also}"
         return ""
 
     @cached_property
@@ -511,12 +510,18 @@ def _completed(cells: Iterable[CellValue]) -> list[CellValue]:
     return [cell for cell in cells if cell.row.is_completed]
 
 
+def alike(value: float, tasks: int) -> str:
+    """Return the difference that all tasks have, in words."""
+    told = signed(value)
+    return f"no difference in any of {tasks} tasks" if told == "0" else f"{told} in each of {tasks} tasks"
+
+
 def _told(one: Comparison) -> str:
     analysis = one.analysis
     if one.missing or not isinstance(analysis, Difference):
         return one.missing
     if analysis.interval is None:
-        return f"{signed(analysis.value)} in each of {analysis.tasks} tasks"
+        return alike(analysis.value, analysis.tasks)
     low, high = map(signed, analysis.interval)
     holm = ", Holm" if one.p_adjusted is not None else ""
     p_value = analysis.p_value if one.p_adjusted is None else one.p_adjusted

@@ -33,10 +33,15 @@ class TooFewTasks(NamedTuple):
         return sum(self.sizes)
 
     @property
-    def counted(self) -> str:
-        """Number of what is too few, with its noun."""
-        count, of_tasks = len(self.sizes), self.tasks > len(self.sizes)
-        return f"{count} {'cluster' if of_tasks else 'task'}{'' if count == 1 else 's'}{' of tasks' if of_tasks else ''}"
+    def shortage(self) -> str:
+        """How many there are, and how many are needed, as words."""
+        count, unit = len(self.sizes), "cluster" if self.tasks > len(self.sizes) else "task"
+        return f"{count} paired {unit}{'' if count == 1 else 's'}, {self.required} are needed"
+
+    @property
+    def remedy(self) -> str:
+        """What to add, as words."""
+        return "add tasks of other clusters" if self.tasks > len(self.sizes) else "add tasks"
 
 
 def compute_mean(values: Sequence[float]) -> float:

@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from agentnb.display.texts.labels import counted, first_line
 from agentnb.experiments.design import price_told
-from agentnb.experiments.results.comparison import Comparison, log_of, shown, signed
+from agentnb.experiments.results.comparison import PASSES, Comparison, alike, log_of, shown, signed
 from agentnb.experiments.results.rows import STATES
 from agentnb.experiments.results.values import task_means
 from agentnb.experiments.statistics.paired import Difference
-from agentnb.experiments.views.numbers import UNKNOWN, estimate_told, limits_told, p_told
+from agentnb.experiments.statistics.tasks import TooFewTasks
+from agentnb.experiments.views.numbers import UNKNOWN, estimate_told, limits_told, p_told, ratio_told
 
 MAX_NAMED = 3
 """Pairs that are named of those that are left out."""
@@ -33,6 +34,15 @@ class Fact(NamedTuple):
     value: str
     meaning: str = ""
     """What the number says."""
+    is_detail: bool = False
+    """Whether a page folds it."""
+
+
+class Estimate(NamedTuple):
+    """A reading of the primary that is drawn: the difference over some runs, or with some values."""
+
+    name: str
+    value: Difference
 
 
 class Flip(NamedTuple):
@@ -60,9 +70,37 @@ def heading(comparison: Comparison) -> tuple[str, str]:
 
 
 def verdict(comparison: Comparison) -> str:
-    """Return in sentences whether a difference is shown, what it rests on, and whether missing values could turn it."""
+    """Return the means, whether a difference is shown, what it rests on, and whether missing values could turn it."""
     sure = f" {comparison.robustness}." if comparison.robustness else ""
-    return f"{_verdict(comparison)}{sure}"
+    return f"{_shares(comparison)}{_verdict(comparison)}{sure}"
+
+
+def cautions(comparison: Comparison) -> list[str]:
+    """Return why the comparison could mislead, the most frequent reasons first."""
+    arms = ((comparison.a, comparison.rows_a), (comparison.b, comparison.rows_b))
+    ended = [(name, len(rows), sum(row.status == "failed" for row in rows)) for name, rows in arms]
+    failed = [f"{count:,} of {counted(runs, 'run')} of {name!r} failed" for name, runs, count in ended if count]
+    return [*failed, *comparison.warnings, *comparison.notes]
+
+
+def estimates(comparison: Comparison) -> list[Estimate]:
+    """Return what a picture shows: all runs, completed runs, and the worst and best case of missing values."""
+    if comparison.is_identical or not isinstance(comparison.analysis, Difference):
+        return []
+    found: list[tuple[str, object]] = [("all runs", comparison.analysis)]
+    if not all(row.is_completed for row in (*comparison.rows_a, *comparison.rows_b)):
+        found.append(("completed runs", comparison.of_completed))
+    found += [(f"missing values {name}", value) for name, value, _ in _cases(comparison)]
+    return [Estimate(name, value) for name, value in found if isinstance(value, Difference)]
+
+
+def _shares(comparison: Comparison) -> str:
+    """Return the means of passes as shares, of other values as numbers; nothing where a correction changes them."""
+    if comparison.quality is not None or comparison.is_identical or not isinstance(comparison.analysis, Difference):
+        return ""
+    is_pass = comparison.value_limits == PASSES
+    a, b = (f"{mean:.0%}".replace("%", " %") if is_pass else f"{mean:.3g}" for mean in _task_means(comparison))
+    return f"{comparison.primary}: {comparison.a!r} {a}, {comparison.b!r} {b}. "
 
 
 def _verdict(comparison: Comparison) -> str:
@@ -72,12 +110,12 @@ def _verdict(comparison: Comparison) -> str:
     more = comparison.a if analysis.value > 0 else comparison.b
     rests = _ground(comparison) if comparison.rests_on_incomplete else ""
     if analysis.interval is None:
-        if analysis.value == 0:
+        if signed(analysis.value) == "0":
             return f"None of the {analysis.tasks} paired tasks differs.{_exceptions(analysis)}"
-        return f"All tasks differ alike{rests}: {comparison.primary} is higher with {more!r}.{_exceptions(analysis)}"
+        return f"All tasks differ alike: {comparison.primary} is higher with {more!r}.{rests}{_exceptions(analysis)}"
     p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
     if p_value < comparison.level:
-        return f"A difference is shown{_at_look(comparison)}{rests}: {comparison.primary} is higher with {more!r}."
+        return f"A difference is shown{_at_look(comparison)}: {comparison.primary} is higher with {more!r}.{rests}"
     adjusted = f" after adjusting for {comparison.family} comparisons" if comparison.p_adjusted is not None else ""
     return f"No difference is shown{_at_look(comparison)}{adjusted}.{_detectable(comparison)}"
 
@@ -87,8 +125,9 @@ def _at_look(comparison: Comparison) -> str:
 
 
 def _ground(comparison: Comparison) -> str:
-    among = "no difference" if isinstance(comparison.of_completed, Difference) else "too few to tell"
-    return f", which rests on runs that hit a limit or failed (among completed runs: {among})"
+    if not isinstance(comparison.of_completed, Difference):
+        return " It rests on runs that hit a limit or failed: too few pairs completed."
+    return " It comes from runs that hit a limit or failed: among completed runs none is shown."
 
 
 def states_of(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
@@ -118,7 +157,7 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
         yield from _means(comparison)
         yield from _completed(comparison)
         if comparison.mde is not None:
-            yield Fact("Minimum detectable effect", f"{comparison.mde:.2g}", "seen with a power of 80 %")
+            yield Fact("Would have been seen", f"a difference of {comparison.mde:.2g}", "four times in five")
         yield from _passes(comparison)
     yield Fact("Tasks", _tasks(comparison))
     yield from _left_out(comparison)
@@ -157,7 +196,7 @@ def flips_of(comparison: Comparison, most: int) -> list[Flip]:
 
 def _difference(comparison: Comparison, analysis: Difference) -> str:
     if analysis.interval is None:
-        return f"{signed(analysis.value)} in each of {analysis.tasks} tasks"
+        return alike(analysis.value, analysis.tasks)
     parts = [f"{signed(analysis.value)}", f"95 % interval {limits_told(analysis.interval)}"]
     if comparison.p_adjusted is None:
         parts.append(p_told(analysis.p_value))
@@ -176,6 +215,12 @@ def _look(comparison: Comparison) -> Iterator[Fact]:
 
 
 def _extremes(comparison: Comparison) -> Iterator[Fact]:
+    for name, value, meaning in _cases(comparison):
+        yield Fact(f"Missing values {name}", estimate_told(value), meaning)
+
+
+def _cases(comparison: Comparison) -> Iterator[tuple[str, Difference | TooFewTasks, str]]:
+    """Yield what the missing values allow, each with its name and how they are taken."""
     if comparison.extremes is None or comparison.value_limits is None:
         return
     low, high = comparison.value_limits
@@ -183,12 +228,16 @@ def _extremes(comparison: Comparison) -> Iterator[Fact]:
     names = ("at their lowest", "at their highest") if not sign else ("at their worst", "at their best")
     values = comparison.extremes if sign >= 0 else comparison.extremes[::-1]
     for name, value in zip(names, values, strict=True):
-        yield Fact(f"Missing values {name}", estimate_told(value), f"taken as {low:g} or {high:g}")
+        yield name, value, f"taken as {low:g} or {high:g}"
 
 
 def _means(comparison: Comparison) -> Iterator[Fact]:
-    means = [fmean(arm) for arm in task_means(comparison.units)]
-    yield Fact("Means", f"{comparison.a} {means[0]:.3g}, {comparison.b} {means[1]:.3g}", "of the paired tasks")
+    a, b = _task_means(comparison)
+    yield Fact("Means", f"{comparison.a} {a:.3g}, {comparison.b} {b:.3g}", "of the paired tasks", is_detail=True)
+
+
+def _task_means(comparison: Comparison) -> list[float]:
+    return [fmean(arm) for arm in task_means(comparison.units)]
 
 
 def _left_out(comparison: Comparison) -> Iterator[Fact]:
@@ -215,14 +264,16 @@ def _passes(comparison: Comparison) -> Iterator[Fact]:
     pairs = comparison.discordant
     if pairs is not None:
         told = f"b = {pairs.only_a} only with {comparison.a!r}, c = {pairs.only_b} only with {comparison.b!r}"
-        yield Fact("McNemar, exact", f"{told}, {p_told(pairs.p_value)}", "tasks that pass with one variant only")
+        yield Fact(
+            "McNemar, exact", f"{told}, {p_told(pairs.p_value)}", "tasks that pass with one variant only", is_detail=True
+        )
     for name, shares in comparison.pass_k.items():
         if len(shares) > 1:
             told = ", ".join(
                 f"{one.k}: {one.value:.2f}" + (f" [{one.interval[0]:.2f}, {one.interval[1]:.2f}]" if one.interval else "")
                 for one in shares
             )
-            yield Fact(f"pass^k, {name}", told, "k runs of a task all pass")
+            yield Fact(f"pass^k, {name}", told, "k runs of a task all pass", is_detail=True)
 
 
 def _tasks(comparison: Comparison) -> str:
@@ -238,9 +289,10 @@ def _ratios(comparison: Comparison) -> Iterator[Fact]:
         if name == "cost" and all(row.cost == 0 for row in (*comparison.rows_a, *comparison.rows_b)):
             yield Fact(RATIO_NAMES[name], "$0 in both")
         else:
-            yield Fact(RATIO_NAMES[name], estimate_told(ratio), f"{comparison.a} by {comparison.b}, within tasks")
+            yield Fact(RATIO_NAMES[name], ratio_told(ratio, comparison.a), f"compared with {comparison.b!r}, by task")
             if not all(row.is_completed for row in (*comparison.rows_a, *comparison.rows_b)):
-                yield Fact(f"{RATIO_NAMES[name]}, completed", estimate_told(comparison.ratios_of_completed[name]))
+                completed = ratio_told(comparison.ratios_of_completed[name], comparison.a)
+                yield Fact(f"{RATIO_NAMES[name]}, completed runs", completed, is_detail=True)
 
 
 def _loops(comparison: Comparison) -> Iterator[Fact]:
@@ -255,6 +307,7 @@ def _loops(comparison: Comparison) -> Iterator[Fact]:
         "Loops",
         f"{', '.join(told)}{p_value}",
         "rounds until the first one; completing rules out a later one",
+        is_detail=True,
     )
 
 
@@ -266,7 +319,7 @@ def _exceptions(analysis: Difference) -> str:
 def _detectable(comparison: Comparison) -> str:
     if comparison.mde is None:
         return ""
-    return f" One of {comparison.mde:.2g} would have been seen with a power of 80 %."
+    return f" One of {comparison.mde:.2g} would have been seen four times in five."
 
 
 def _value(value: object, reason: str | None) -> str:

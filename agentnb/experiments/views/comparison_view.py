@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError
 from agentnb.experiments.defaults import MAX_FLIPS
-from agentnb.experiments.results.comparison import Comparison, Comparisons, signed
+from agentnb.experiments.results.comparison import Comparison, Comparisons
 from agentnb.experiments.results.rows import STATES
-from agentnb.experiments.statistics.paired import Difference
-from agentnb.experiments.views.comparison_facts import Flip, facts, flips_of, heading, several_models, states_of, verdict
-from agentnb.experiments.views.interval_bar import interval_html
+from agentnb.experiments.views.comparison_facts import (
+    Fact,
+    Flip,
+    cautions,
+    estimates,
+    facts,
+    flips_of,
+    heading,
+    several_models,
+    states_of,
+    verdict,
+)
+from agentnb.experiments.views.interval_bar import intervals_html
 from agentnb.experiments.views.layout import (
+    MAX_OF_A_NOTE,
     facts_html,
     facts_text,
     notes_html,
@@ -24,12 +35,14 @@ from agentnb.experiments.views.layout import (
     text_of,
     view_html,
 )
-from agentnb.experiments.views.numbers import limits_told
 
 MAX_FLIPS_IN_TEXT = 10
 MAX_OPEN = 5
 """Pairs of runs that are shown unfolded."""
 MAX_OF_A_NAME = 120
+MAX_CAUTIONS = 3
+"""Reasons why a comparison could mislead that stand beside its sentence; the others are folded."""
+WARNING = "Why this could mislead:"
 
 
 def comparison_html(comparison: Comparison) -> Html:
@@ -38,8 +51,12 @@ def comparison_html(comparison: Comparison) -> Html:
     headings, rows = states_of(comparison)
     states = table_html(headings, rows, numbers=range(1, 1 + len(STATES)))
     try:
-        parts = (sentence_html(verdict(comparison)), _bar(comparison), states, facts_html(facts(comparison)))
-        return view_html(*head, *parts, _flips(comparison), notes_html((*comparison.warnings, *comparison.notes)))
+        found, limits = [*facts(comparison)], comparison.value_limits
+        drawn = intervals_html(estimates(comparison), None if limits is None else limits[1] - limits[0])
+        shown = (sentence_html(verdict(comparison)), drawn, _cautions(comparison), facts_html(_rows(found, is_detail=False)))
+        folded = (states, facts_html(_rows(found, is_detail=True)), notes_html(cautions(comparison)[MAX_CAUTIONS:]))
+        more = tag("details", "exp-flips", tag("summary", "exp-summary", "Values, tests and notes"), *folded)
+        return view_html(*head, *shown, _flips(comparison), more)
     except SettingsError as error:  # the extra `stats` is not installed
         return view_html(*head, sentence_html(str(error)), states)
 
@@ -48,10 +65,14 @@ def comparison_text(comparison: Comparison) -> str:
     """Return the same as lines of text."""
     lines, states = [" · ".join(heading(comparison))], table_text(*states_of(comparison))
     try:
-        lines += [verdict(comparison), *states, *facts_text(facts(comparison)), *_flip_lines(comparison)]
+        told = cautions(comparison)
+        lines += [verdict(comparison), *([f"{WARNING} {'; '.join(told[:MAX_CAUTIONS])}"] if told else [])]
+        found = [*facts(comparison)]
+        lines += [*facts_text(_rows(found, is_detail=False)), *_flip_lines(comparison), *states]
+        lines += [*facts_text(_rows(found, is_detail=True)), *[f"Note: {note}" for note in told[MAX_CAUTIONS:]]]
     except SettingsError as error:
         return text_of([*lines, str(error), *states])
-    return text_of([*lines, *[f"Note: {note}" for note in (*comparison.warnings, *comparison.notes)]])
+    return text_of(lines)
 
 
 def comparisons_html(several: Comparisons) -> str:
@@ -64,15 +85,16 @@ def comparisons_text(several: Comparisons) -> str:
     return "\n\n".join(map(comparison_text, several))
 
 
-def _bar(comparison: Comparison) -> Html:
-    analysis = comparison.analysis
-    if not isinstance(analysis, Difference) or comparison.is_identical:
+def _rows(found: Iterable[Fact], *, is_detail: bool) -> list[tuple[str, str, str]]:
+    return [(one.name, one.value, one.meaning) for one in found if one.is_detail is is_detail]
+
+
+def _cautions(comparison: Comparison) -> Html:
+    found = cautions(comparison)[:MAX_CAUTIONS]
+    if not found:
         return NOTHING
-    bar = interval_html(analysis.value, analysis.interval)
-    if not bar:
-        return NOTHING
-    number = tag("span", "exp-big", signed(analysis.value))
-    return tag("div", "exp-drawn", number, tag("span", "exp-limits", limits_told(analysis.interval)), bar)
+    told = "; ".join([str(words(one, MAX_OF_A_NOTE)) for one in found])
+    return tag("div", "exp-caution", tag("b", "", WARNING), " ", Html(told))
 
 
 def _flips(comparison: Comparison) -> Html:

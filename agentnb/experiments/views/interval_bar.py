@@ -1,34 +1,29 @@
-"""An interval as a drawn bar with 0 marked, in plain HTML."""
+"""Intervals as drawn bars on one axis with 0 marked, in plain HTML."""
 
 from __future__ import annotations
 
-from agentnb.display.markup import NOTHING, Html, tag
-from agentnb.experiments.results.comparison import signed
+from collections.abc import Sequence
+from math import floor, log10
 
-MARGIN = 1.15
-"""The axis is this many times as long as what is drawn on it."""
-BLUE, DARK = "#3b82d6", "rgba(127,127,127,.95)"
+from agentnb.display.markup import NOTHING, Html, tag
+from agentnb.experiments.results.comparison import alike, signed
+from agentnb.experiments.views.comparison_facts import Estimate
+from agentnb.experiments.views.numbers import limits_told
+
+ROUND_LIMITS = (1, 2, 5, 10)
+BLUE, DARK, GREY = "#3b82d6", "rgba(127,127,127,.95)", "rgba(127,127,127,.55)"
 """Colours with contrast on light and dark. Borders, not backgrounds: a notebook that is not trusted keeps those only."""
 
 
-def interval_html(value: float, interval: tuple[float, float] | None) -> Html:
-    """Return the bar from limit to limit, the estimate as a thick mark, 0 as a line; nothing without limits."""
-    if interval is None:
-        return NOTHING
-    low, high = interval
-    reach = max(abs(low), abs(high)) * MARGIN
+def intervals_html(estimates: Sequence[Estimate], most: float | None = None) -> Html:
+    """Return a row for each estimate: its name, its bar from limit to limit, its numbers; nothing where all are 0.
+
+    ``most``: the greatest difference that can be; the axis ends there, or at a round number before it.
+    """
+    reach = _reach([abs(number) for one in estimates for number in (one.value.value, *(one.value.interval or ()))], most)
     if not reach:
         return NOTHING
-
-    def place(number: float) -> float:
-        return round(50 + 50 * number / reach, 2)
-
-    parts = [
-        _at(place(low), f"width:{place(high) - place(low):.2f}%;top:8px;border-top:6px solid rgba(127,127,127,.55)"),
-        _at(50, f"top:0px;height:22px;border-left:1px solid {DARK}"),
-        _at(place(value), f"top:3px;height:16px;border-left:4px solid {BLUE}"),
-    ]
-    line = Html(f'<div style="position:relative;height:22px">{"".join(parts)}</div>')
+    rows = [_row(one, reach) for one in estimates]
     ends = tag(
         "div",
         "exp-axis",
@@ -36,8 +31,41 @@ def interval_html(value: float, interval: tuple[float, float] | None) -> Html:
         tag("span", "exp-axis-zero", "0"),
         tag("span", "exp-axis-end exp-axis-last", signed(reach)),
     )
-    told = f"Estimate {signed(value)}, 95 % interval from {signed(low)} to {signed(high)}, on an axis with 0 in the middle"
-    return tag("div", "exp-bar", line, ends, role="img", aria_label=told, title=told)
+    return tag("div", "exp-intervals", *rows, _columns("", tag("div", "exp-bar", ends), ""))
+
+
+def _reach(numbers: Sequence[float], most: float | None) -> float:
+    """Return the round number at which the axis ends."""
+    longest = max(numbers, default=0.0)
+    if not longest:
+        return 0.0
+    unit = 10.0 ** floor(log10(longest))
+    reach = next(factor * unit for factor in ROUND_LIMITS if factor * unit >= longest * (1 - 1e-9))
+    return reach if most is None or most < longest else min(reach, most)
+
+
+def _row(estimate: Estimate, reach: float) -> Html:
+    value, interval, tasks = estimate.value.value, estimate.value.interval, estimate.value.tasks
+
+    def place(number: float) -> float:
+        return round(50 + 50 * number / reach, 2)
+
+    parts = [_at(50, f"top:0px;height:22px;border-left:1px solid {DARK}")]
+    if interval is None:
+        numbers = told = alike(value, tasks)
+    else:
+        low, high = interval
+        parts.insert(0, _at(place(low), f"width:{place(high) - place(low):.2f}%;top:8px;border-top:6px solid {GREY}"))
+        numbers = f"{signed(value)}, {limits_told(interval)}"
+        told = f"Estimate {signed(value)}, 95 % interval from {signed(low)} to {signed(high)}, 0 in the middle of the axis"
+    parts.append(_at(place(value), f"top:3px;height:16px;border-left:4px solid {BLUE}"))
+    line = Html(f'<div style="position:relative;height:22px">{"".join(parts)}</div>')
+    bar = tag("div", "exp-bar", line, role="img", aria_label=told, title=told)
+    return _columns(estimate.name, bar, numbers)
+
+
+def _columns(label: str, bar: Html, numbers: str) -> Html:
+    return tag("div", "exp-drawn", tag("span", "exp-label", label), bar, tag("span", "exp-limits", numbers))
 
 
 def _at(left: float, style: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agentnb.display.texts.labels import dollars
-from agentnb.experiments.results.comparison import signed
+from agentnb.experiments.results.comparison import alike, signed
 from agentnb.experiments.running.live import duration_told
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.ratios import Ratio
@@ -14,12 +14,12 @@ from agentnb.experiments.statistics.tasks import TooFewTasks
 UNKNOWN = "unknown"
 
 
-def limits_told(interval: tuple[float, float] | None, *, is_ratio: bool = False) -> str:
+def limits_told(interval: tuple[float, float] | None) -> str:
     """Return the limits of an interval; empty without one."""
     if interval is None:
         return ""
     low, high = interval
-    return f"{_ratio(low)} to {_ratio(high)}" if is_ratio else f"{signed(low)} to {signed(high)}"
+    return f"{signed(low)} to {signed(high)}"
 
 
 def p_told(value: float) -> str:
@@ -45,17 +45,29 @@ def time_told(seconds: float | None) -> str:
     return f"{seconds:.2g} s" if seconds < 10 else duration_told(seconds)
 
 
-def estimate_told(estimate: Difference | Ratio | TooFewTasks) -> str:
-    """Return an estimate with its limits and p value, or what is missing for one."""
+def estimate_told(estimate: Difference | TooFewTasks) -> str:
+    """Return a difference with its limits and p value, or what is missing for one."""
     if isinstance(estimate, TooFewTasks):
-        return f"unknown: {estimate.counted} with a value in both, {estimate.required} are needed"
-    is_ratio = isinstance(estimate, Ratio)
-    value = f"{_ratio(estimate.value)} times" if is_ratio else signed(estimate.value)
+        return f"{UNKNOWN}: {estimate.shortage}"
     if estimate.interval is None:
-        return f"{value} in each of {estimate.tasks} tasks"
-    limits = limits_told(estimate.interval, is_ratio=is_ratio)
-    return f"{value} (95 % interval {limits}, {p_told(estimate.p_value)}, {estimate.tasks} tasks)"
+        return alike(estimate.value, estimate.tasks)
+    return f"{signed(estimate.value)}, {limits_told(estimate.interval)}, {p_told(estimate.p_value)}, {estimate.tasks} tasks"
 
 
-def _ratio(value: float) -> str:
-    return f"{value:#.3g}" if value < 100 else f"{value:.3g}"
+def ratio_told(ratio: Ratio | TooFewTasks, name: str) -> str:
+    """Return how much more, or less, the variant of this name has, with limits; or what is missing for a number."""
+    if isinstance(ratio, TooFewTasks):
+        return f"{UNKNOWN}: {ratio.shortage}"
+    if ratio.interval is None:
+        same = f"the same in each of {ratio.tasks} tasks"
+        return same if ratio.value == 1 else f"{_change(ratio.value)} with {name!r} in each of {ratio.tasks} tasks"
+    low, high = map(_change, ratio.interval)
+    return f"{_change(ratio.value)} with {name!r} (95 % interval {low} to {high}, {p_told(ratio.p_value)})"
+
+
+def _change(ratio: float) -> str:
+    """Return a ratio as a change: ``5 % more``, ``12 % less``, ``2.4 times``."""
+    if ratio >= 2:
+        return f"{ratio:#.3g} times" if ratio < 100 else f"{ratio:.3g} times"
+    percent = abs(ratio - 1) * 100
+    return "the same" if not percent else f"{percent:{'.0f' if percent >= 10 else '.2g'}} % {'more' if ratio > 1 else 'less'}"

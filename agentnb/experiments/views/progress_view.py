@@ -22,7 +22,7 @@ STATES = {
 }
 """The mark and the words of each state."""
 HINTS = {
-    "running": "%agent pause or %agent stop in another cell reaches it",
+    "running": "Kernel > Interrupt stops it; run the cell again to continue",
     "paused": "%agent resume continues it",
     "stopped": "Run it again to make the missing runs",
     "budget": "Raise its budget and run it again to make the missing runs",

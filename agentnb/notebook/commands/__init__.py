@@ -14,6 +14,7 @@ from agentnb.advice import NameOne, Plain
 from agentnb.core.questions import ASK_PERSON
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
+from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError, nearest
 from agentnb.experiments.running.control import Control
 from agentnb.notebook.commands.answer import answer_command, approve_command
@@ -76,7 +77,9 @@ def pause(session: Session, shell: InteractiveShell, rest: str) -> None:
     live = steered(session, rest)
     if isinstance(live, Control):
         live.pause()
-        print(f"Experiment {live.id} begins no further run; those under way go on. %agent resume continues it")
+        left = live.progress.running
+        first = f": {counted(left, 'run')} {'finishes' if left == 1 else 'finish'} first" if left else ""
+        print(f"Experiment {live.id} is pausing{first}. %agent resume continues it")
         return
     live.pause()
     unit = "round" if live.run.kind == "agent" else "step"

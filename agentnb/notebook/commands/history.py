@@ -13,7 +13,7 @@ from agentnb.detect.run import Run
 from agentnb.display.card.compact import compact_html
 from agentnb.display.lists.history import history_html, history_text, list_told, matches
 from agentnb.display.markup import Html, words
-from agentnb.display.texts.labels import first_line
+from agentnb.display.texts.labels import counted, first_line
 from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.session.session import Session
@@ -64,7 +64,8 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
     found = list(islice(chain.from_iterable(islice(fitting, most)), MAX_LISTED))
     told = _told(session, found, [*([FAILED] if outcome else []), *[f"#{one}" for one in sorted(tags)], *wanted], most)
     if left_out:
-        told += f". Left out because they are not run logs: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
+        are = "is not a run log" if len(left_out) == 1 else "are not run logs"
+        told += f". {counted(len(left_out), 'file')} {are}: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
     text = history_text(found, told)
     if getattr(shell, "kernel", None) is None:
         print(text)

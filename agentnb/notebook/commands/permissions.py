@@ -72,7 +72,7 @@ def _withdraw(session: Session, rule: str) -> None:
             raise SettingsError(f"There is no {rule} in the list", "%agent permissions shows it")
         chosen = [allowed[int(rule) - 1]]
     if not chosen:
-        raise SettingsError(f"{rule!r} is not allowed always", near(rule, [one.rule for one in allowed]))
+        raise SettingsError(f"There is no allowed rule {rule!r}", near(rule, [one.rule for one in allowed]))
     for one in chosen:
         one.withdraw()
 

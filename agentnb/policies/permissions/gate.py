@@ -28,6 +28,12 @@ MAX_SHOWN = 300
 """Characters of the arguments in the text of a question."""
 FORBIDDEN = "permissions"
 """The rule of calls that a rule of the person forbids."""
+EFFECTS_IN_WORDS = {
+    "read": "read files or data",
+    "write": "change files or data",
+    "execute": "run programs",
+    "network": "use the network",
+}
 Confirms: TypeAlias = Callable[[Sequence[str]], Iterable[Rule]]
 """Returns the calls about which the person is asked each time in any of these contexts."""
 
@@ -196,4 +202,6 @@ def _about(judged: Judgement, tool: Tool) -> str:
         return f"{tool.spec.name} is a tool of the MCP server {origin.server} ({_shortened(origin.target)})."
     if effects is None:
         return f"{tool.spec.name} does not declare what it does."
-    return f"{tool.spec.name} may: {', '.join(sorted(effects))}."
+    if effects == {"write"} and kind_of_subject(tool) == "path":
+        return f"{tool.spec.name} changes a file."
+    return f"{tool.spec.name} may {' and '.join(words for effect, words in EFFECTS_IN_WORDS.items() if effect in effects)}."

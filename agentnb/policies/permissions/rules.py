@@ -53,7 +53,7 @@ class Rule:
             raise SettingsError(f"{verdict!r} is not a verdict about {text!r}", near(str(verdict), VERDICTS))
         found = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
         if found is None:
-            raise SettingsError(f"{text!r} is not a rule about tools", EXAMPLE)
+            raise SettingsError(f"Invalid permission rule: {text!r}", EXAMPLE)
         tools, pattern = found[1], found[2] or ""
         effect = tools.removeprefix(EFFECT)
         if tools != effect and effect not in EFFECTS:

@@ -9,8 +9,9 @@ from typing import Literal, TypeAlias
 from agentnb.store.before_images.records import ABSENT, FileChanged
 
 Action: TypeAlias = Literal["restore", "delete", "none"]
-WhyNot: TypeAlias = Literal["changed_since", "changed_between", "too_large", "run_full", "holds_key"]
-"""Why changes stay: something else changed the file after them or between them, or its content before was not kept."""
+WhyNot: TypeAlias = Literal["changed_since", "changed_between", "too_large", "run_full", "holds_key", "no_call"]
+"""Why changes stay: something else changed the file after them or between them, its content before was not kept, or no call of
+the run made them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ def plan_file(changes: Sequence[FileChanged], now: str) -> FilePlan:
     for place in range(len(changes) - 1, -1, -1):
         change, undone = changes[place], tuple(changes[place:])
         if not change.has_digests:
-            return _ended(plan, "holds_key")
+            return _ended(plan, "no_call" if change.not_kept == "no_call" else "holds_key")
         if state not in (change.after, change.before):
             return _ended(plan, "changed_since" if place == len(changes) - 1 else "changed_between")
         state = change.before

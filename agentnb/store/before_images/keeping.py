@@ -89,6 +89,8 @@ def _change_of(file: FileBefore, run_id: str) -> FileChanged:
     work_dir, path, call_id = map(encodable, (str(file.work_dir.resolve()), str(file.path), file.call_id))
     change = FileChanged(run_id=run_id, number=0, at=datetime.now(UTC), call_id=call_id, work_dir=work_dir, path=path)
     shown = redact(change)
+    if file.after is None:
+        return replace(shown, not_kept="no_call")
     if shown is not change or (file.before is not None and holds_key(file.before)) or holds_key(file.after):
         return replace(shown, not_kept="holds_key")
     size = 0 if file.before is None else len(file.before)

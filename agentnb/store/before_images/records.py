@@ -15,21 +15,22 @@ from agentnb.store.own_logs import log_marks
 
 ABSENT = "absent"
 """The digest of a file that is not there."""
-NotKept: TypeAlias = Literal["", "earlier", "new_file", "too_large", "run_full", "holds_key"]
+NotKept: TypeAlias = Literal["", "earlier", "new_file", "too_large", "run_full", "holds_key", "no_call"]
 """Why a change has no image: an earlier change of the run leads to it, the file is new, it or those of the run are too large,
-or a known key is in it, before or after."""
+a known key is in it, before or after, or no call of the run made it."""
 
 
 class FileChanged(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="file_changed", gc=False
 ):
-    """A call was about to change a file."""
+    """A call was about to change a file, or it has changed without one while the run went."""
 
     run_id: str
     number: int
     """Its place among the changes of the run."""
     at: datetime
     call_id: str
+    """Empty if no call made the change."""
     work_dir: str
     """The folder of the run's tools, links followed."""
     path: str

@@ -69,7 +69,7 @@ def test_words_after_a_refused_change_leave_nothing_of_it_in_the_next_question()
     wait_until(lambda: len(live.run.questions) == 2)
     live.say("Hm")
     wait_until(lambda: len(live.run.questions) == 3)
-    assert "cannot be changed" in live.run.questions[1].question.message
+    assert "Invalid edit" in live.run.questions[1].question.message
     assert live.run.questions[2].question.message == live.run.questions[0].question.message
     live.stop()
     live.result(PATIENCE)

@@ -74,7 +74,7 @@ def test_an_edit_is_checked_and_an_event_and_what_is_approved_is_what_runs(subte
             (first,) = live.run.waiting
             live.answer(steps_of(*steps))
             wait_until(lambda: live.run.waiting and live.run.waiting[0] != first)  # noqa: B023  # called at once
-            assert "cannot be changed" in live.run.waiting[0].message and kinds(live.run) == ["PlanProposed"]
+            assert "Invalid edit" in live.run.waiting[0].message and kinds(live.run) == ["PlanProposed"]
             live.stop()
             live.result(PATIENCE)
     live = waiting(drafting("Only Cork was fetched."))

@@ -64,12 +64,12 @@ def test_too_few_or_unpaired_tasks_say_what_is_missing() -> None:
     for a, b in ((few, NONE), (TEN, {f"x{n}": [True] for n in range(10)})):
         found = comparison(a, b)
         assert found.difference is None and found.interval is None and found.p_value is None and found.mde is None
-        assert "are needed for a number" in found.missing and found.missing in repr(found)
+        assert "are needed: run both variants" in found.missing and found.missing in repr(found)
 
 
 def test_identical_arms_have_no_interval() -> None:
     found = comparison(TEN, TEN)
-    assert found.is_identical and found.interval is None and "identical" in repr(found)
+    assert found.is_identical and found.interval is None and "did the same" in repr(found)
 
 
 def test_effect_that_could_have_been_seen_stands_beside_no_difference() -> None:
@@ -100,10 +100,10 @@ def in_clusters(*rows: Row, size: int = 2) -> list[Row]:
 
 def test_clusters_are_units_and_tasks_weigh_alike() -> None:
     few = Comparison("a", "b", "ok", in_clusters(*arm("a", TEN)), in_clusters(*arm("b", NONE)))
-    assert few.difference is None and few.missing.startswith("5 clusters of tasks")
+    assert few.difference is None and few.missing.startswith("5 paired clusters, 6 are needed: add tasks of other clusters")
     assert few.tasks == 10
     assert "10 paired, in 5 clusters of 2" in comparison_text(few)
-    assert "5 clusters of tasks" in estimate_told(few.analysis)
+    assert "5 paired clusters" in estimate_told(few.analysis)
     places = {f"t{n}": "large" if n < 20 else f"c{n // 2}" for n in range(30)}
     arms = [
         [
@@ -168,9 +168,9 @@ def test_missing_numbers_lie_within_the_stated_limits_or_those_seen() -> None:
 
 def test_too_few_pairs_are_told_with_what_would_make_more() -> None:
     found = {
-        "1 task paired: 6 are needed for a number. Add tasks": ({"t": [1]}, {"t": [0]}),
-        "1 task paired: 6 are needed for a number. Pair runs of the same tasks": ({"t": [1], "u": [1]}, {"t": [0], "v": [1]}),
-        "2 tasks paired: 6 are needed for a number. 1 missing value": (
+        "1 paired task, 6 are needed: add tasks": ({"t": [1]}, {"t": [0]}),
+        "1 paired task, 6 are needed: run both variants on the same tasks": ({"t": [1], "u": [1]}, {"t": [0], "v": [1]}),
+        "2 paired tasks, 6 are needed: 1 missing value": (
             {"t": [1], "u": [1], "v": [1]},
             {"t": [0], "u": [1], "v": [None]},
         ),
@@ -235,10 +235,10 @@ def test_second_analysis_of_costs_leaves_out_runs_cut_short() -> None:
 
 def test_identical_is_said_of_identical_runs_only() -> None:
     a, b = arm("a", TEN), arm("b", TEN)
-    assert Comparison("a", "b", "ok", a, b).missing.startswith("All runs are identical")
+    assert Comparison("a", "b", "ok", a, b).missing.startswith("Every pair of runs said and did the same")
     priced = [replace(row, input_tokens=10, output_tokens=1) for row in b]
     differing = Comparison("a", "b", "ok", [replace(row, input_tokens=9, output_tokens=1) for row in a], priced)
-    assert differing.is_identical and differing.missing.endswith("they differ in tokens")
+    assert differing.is_identical and differing.missing.endswith("They differ in tokens")
     assert not Comparison("a", "b", "ok", a, b[1:]).is_identical, "a task has no partner"
 
 

@@ -210,6 +210,7 @@ def test_refusal_on_a_worker_slows_the_others(cluster: Any) -> None:
         from distributed import get_client
 
         limiter: Any = _limits(get_client(), topic, 2).of(endpoint)
+        get_client().log_event(f"{topic}-listens", True)  # arrives after the subscription
         end = monotonic() + LONG
         while monotonic() < end and not limiter.closed_for:
             sleep(0.01)
@@ -217,6 +218,9 @@ def test_refusal_on_a_worker_slows_the_others(cluster: Any) -> None:
 
     first, second = cluster.scheduler_info(n_workers=-1)["workers"]
     listens = cluster.submit(closed, "agentnb-test", workers=[second], pure=False)
+    end = monotonic() + LONG
+    while monotonic() < end and not cluster.get_events("agentnb-test-listens"):
+        sleep(0.01)
     assert cluster.submit(refuse, "agentnb-test", workers=[first], pure=False).result(LONG) == 8
     assert listens.result(LONG) == (8, True)
 

@@ -15,8 +15,10 @@ from small_experiments import small
 from agentnb import compare
 from agentnb.experiments.defaults import MAX_FLIPS
 from agentnb.experiments.results.comparison import Comparison
+from agentnb.experiments.statistics.paired import Difference
+from agentnb.experiments.views.comparison_facts import Estimate
 from agentnb.experiments.views.comparison_view import comparison_html, comparison_text
-from agentnb.experiments.views.interval_bar import interval_html
+from agentnb.experiments.views.interval_bar import intervals_html
 
 HALF = [1, 0] * 20
 MORE = [1, 1, 1, 0] * 10
@@ -34,6 +36,14 @@ def half_missing() -> Comparison:
         for n in range(20)
     ]
     return compare(results_from(rows), "a", "b")
+
+
+def difference(value: float, limits: tuple[float, float] | None) -> Difference:
+    return Difference(value, limits, 0.04, 9, 0, (1,) * 9, 0.95)
+
+
+def drawn(value: float, limits: tuple[float, float] | None) -> str:
+    return intervals_html([Estimate("all runs", difference(value, limits))])
 
 
 def test_verdict_says_what_is_shown_or_what_would_have_been_seen(snapshot: Snapshot, subtests: Any) -> None:
@@ -122,12 +132,15 @@ def test_names_of_variants_and_tasks_never_become_markup() -> None:
 def test_bar_marks_zero_estimate_and_limits(subtests: Any) -> None:
     for name, limits in {"around 0": (-0.2, 0.4), "above 0": (0.1, 0.3), "below 0": (-0.3, -0.1)}.items():
         with subtests.test(name):
-            html = interval_html(sum(limits) / 2, limits)
+            html = drawn(sum(limits) / 2, limits)
             places = [float(one) for one in re.findall(r"left:([\d.]+)%", html)]
             width = float(re.findall(r"width:([\d.]+)%", html)[0])
-            low, zero, estimate = places
+            low, zero, estimate = places[:3]
             assert "background" not in html, "a notebook that is not trusted drops them"
             assert zero == 50 and low < estimate < low + width
             assert (low < 50) == (limits[0] < 0) and (low + width > 50) == (limits[1] > 0)
             assert low >= 0 and low + width <= 100
-    assert interval_html(0.2, None) == ""
+    assert "in each of 9 tasks" in drawn(0.2, None) and drawn(0.0, None) == ""
+    ends = {0.07: "0.1", 0.13: "0.2", 0.5: "0.5", 0.6: "1", 8.0: "10"}
+    assert all(f">+{end}<" in drawn(value, None) for value, end in ends.items())
+    assert ">+0.8<" in intervals_html([Estimate("all", difference(0.6, None))], most=0.8)

@@ -38,7 +38,7 @@ def test_what_was_allowed_always_is_listed_and_taken_back(kernel: Any) -> None:
     assert "continues with your answer" in kernel.run("%agent answer always in session").printed
     kernel.wait_for("not run.should_continue")
     listed = kernel.run("%agent permissions").printed
-    assert "Mode: none: rules and their defaults decide" in listed
+    assert "Mode: none: tools that write, execute or use the network ask" in listed
     assert "1  bash(git status *), in this session (until this kernel ends)" in listed
     kernel.run("done.clear()")
     assert kernel.run(CELL.format(options="")).status == "ok"  # nobody is asked
@@ -48,12 +48,12 @@ def test_what_was_allowed_always_is_listed_and_taken_back(kernel: Any) -> None:
     assert "measure" not in kernel.run("%agent permissions withdraw measure").printed
     kernel.run("%agent permissions withdraw bash(git log *)")
     for line, words in (
-        ("withdraw bash", "'bash' is not allowed always"),
+        ("withdraw bash", "There is no allowed rule 'bash'"),
         ("withdraw 9", "There is no 9 in the list"),
         ("allow bsah(git *)", "Did you mean bash?"),
         ("permit bash", "has no command 'permit'"),
         ("allow", "needs a rule"),
-        ("allow bash(", "is not a rule about tools"),
+        ("allow bash(", "Invalid permission rule"),
     ):
         assert words in kernel.run(f"%agent permissions {line}").error
 

@@ -93,7 +93,7 @@ def _always(question: WaitingOnUser) -> Html:
     tool = question.about.tool if question.about is not None else ""
     if not grants:
         return NOTHING
-    title = tag("div", "quiet", "Approve, and ask no more about such calls", unread_note(question))
+    title = tag("div", "quiet", "Also allow later calls:", unread_note(question))
     plain = [
         _button(
             question, {ALWAYS: one.rule, "reach": one.reach}, f"Always: {grant_in_words(one, tool)}", key=_key(question, one)

@@ -15,12 +15,7 @@ MAX_UNFOLDED_CHARACTERS, MAX_UNFOLDED_LINES = 600, 12
 MAX_UNFOLDED_DIFF_CHARACTERS, MAX_UNFOLDED_DIFF_LINES = 2_000, 24
 MAX_OF_A_CALL = 2_000_000
 """Characters of a part that the fold of a live card gets from the kernel when it is opened."""
-_OF_THE_PART = {
-    "command": " of the command",
-    "diff": " of the change",
-    "arguments": "",
-    "news": " of what has changed",
-}
+_TO_READ = ("command", "diff", "arguments", "news")
 """The parts that a person should read before they approve; not what a server says of its tool."""
 _DIFFS = ("diff", "news")
 _LINES = {"+": "line-added", "-": "line-removed", "@": "line-place", "\\": "line-place"}
@@ -52,7 +47,7 @@ def _part(question: WaitingOnUser, part: CallPart, index: int, *, live: bool, wh
     start = joined(_text(part._replace(text=f"{beginning}…")))
     key = f"{FILL}:{question.id}" + ("" if part.kind == "arguments" else f":{part.kind}")
     summary = tag("summary", "", f"Show all {len(part.text):,} characters")
-    look = "question-rest" + (f" rest-{part.kind}" if part.kind in _OF_THE_PART else "")
+    look = "question-rest" + (f" rest-{part.kind}" if part.kind in _TO_READ else "")
     if live:
         place = tag("div", "", data_fill=key)
         fold = tag("details", look, summary, place, data_fold=key, data_ask=FILL, data_round=str(index))
@@ -83,10 +78,11 @@ def _beginning(part: CallPart) -> str:
 
 
 def _unread_note(part: CallPart) -> Html:
-    left = len(part.text) - len(_beginning(part))
-    if not left or part.kind not in _OF_THE_PART:
+    rest = part.text.removeprefix(_beginning(part))
+    if not rest or part.kind not in _TO_READ:
         return NOTHING
-    of_it = _OF_THE_PART[part.kind]
-    folded = tag("span", f"unopened-{part.kind}", f" ({left:,} characters{of_it} not opened)")
+    lines = rest.strip("\n").count("\n") + 1
+    left = f"{lines:,} lines" if lines > 1 else f"{len(rest):,} characters"
+    folded = tag("span", f"unopened-{part.kind}", f" ({left} not shown)")
     unsent = len(part.text) - MAX_OF_A_CALL
-    return joined(folded, tag("span", "", f" ({unsent:,} characters{of_it} only in the log)")) if unsent > 0 else folded
+    return joined(folded, tag("span", "", f" ({unsent:,} characters only in the log)")) if unsent > 0 else folded

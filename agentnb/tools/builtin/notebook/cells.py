@@ -17,7 +17,7 @@ from agentnb.core.redaction import redact
 from agentnb.tools.builtin.notebook.bundles import text_of_bundle
 from agentnb.tools.builtin.notebook.capture import without_escapes
 from agentnb.tools.builtin.notebook.cell_outputs import outputs_of
-from agentnb.tools.builtin.notebook.kernel import Kernel
+from agentnb.tools.builtin.notebook.kernel import Kernel, find_kernel
 
 NAMES = ("__vsc_ipynb_file__", "__session__")
 """Variables in which VS Code and Jupyter's server tell the kernel its file."""
@@ -40,6 +40,17 @@ class NotebookFile(NamedTuple):
     path: Path
     saved_at: float
     cells: tuple[FileCell, ...]
+
+    @property
+    def sources(self) -> list[tuple[str, str]]:
+        """The kind and the source of each cell."""
+        return [(cell.kind, cell.source) for cell in self.cells]
+
+
+def open_notebook() -> NotebookFile | None:
+    """Return the file of the notebook that this process is the kernel of; None if it is no kernel, or the file not known."""
+    kernel = find_kernel()
+    return None if kernel is None else read_notebook_file(kernel.variables)
 
 
 def read_notebook_file(variables: Mapping[str, Any]) -> NotebookFile | None:

@@ -22,12 +22,13 @@ from agentnb.commands.shell_command import Part, shell_command
 from agentnb.core.messages import encodable
 from agentnb.errors import SettingsError, near
 from agentnb.tools.builtin.group import BuiltinTool, ToolGroup
+from agentnb.tools.builtin.shell.output import BoundedOutput
 from agentnb.tools.builtin.shell.process import ProcessResult, run_process
-from agentnb.tools.builtin.shell.sandbox import SANDBOXES, Sandbox, check_sandbox, run_in_sandbox
+from agentnb.tools.builtin.shell.sandbox import SANDBOXES, Sandbox, Sandboxed, check_sandbox, run_in_sandbox
 from agentnb.tools.defaults import MAX_COMMAND_SECONDS
 from agentnb.tools.rendering import success
 from agentnb.tools.subject import CallNature
-from agentnb.tools.tool import ToolContext, ToolOutcome, failure
+from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused, failure
 
 SUSPECT = re.compile(r"\brm\b|mkfs|\bdd\b|chmod|/dev/sd|\)\s*\{")
 """Signs without which no command matches."""
@@ -124,7 +125,8 @@ class Shell(ToolGroup):
             :param command: Command to run
             :param timeout: Seconds before the command is killed
             """
-            return await _run_command(self, context, command, timeout)
+            result, note = await run_command(self, context, command, timeout)
+            return command_outcome(result, note, timeout)
 
         is_contained = self.sandbox is not None and not self.network
         return (
@@ -171,31 +173,30 @@ def _contained(arguments: Any, work_dir: Path) -> CallNature:
     return "contained"
 
 
-async def _run_command(shell: Shell, context: ToolContext, command: str, seconds: int) -> ToolOutcome:
-    """Run a command and return what it printed."""
+async def run_command(
+    shell: Shell, context: ToolContext, command: str, seconds: float, kept: BoundedOutput | None = None
+) -> Sandboxed:
+    """Run a command to its end, at most so many seconds. ``kept``: as for `run_process`.
+
+    Raises `ToolRefused` for a dangerous command, and for one that cannot be started.
+    """
     work_dir = context.work_dir
     if pattern := dangerous_pattern(command):
         advice = "If this is wanted, the person can do it in a terminal. Name the files or folders that are meant instead"
-        return failure("dangerous_command", f"potentially dangerous command blocked: {pattern}", advice)
+        raise ToolRefused("dangerous_command", f"potentially dangerous command blocked: {pattern}", advice)
     variables = {**settings.program_variables(), **shell.env}
-    note = ""
     words = [_bash(settings.program_variables()["PATH"]), "-c", command]
     try:
         if shell.sandbox is None:
-            result = await run_process(words, folder=work_dir, variables=variables, seconds=seconds)
-        else:
-            program = settings.program_variables()
-            sandbox = Sandbox(work_dir, program, has_network=shell.network, store=context.store_folder)
-            result, note = await run_in_sandbox(sandbox, words, variables, seconds)
+            return Sandboxed(await run_process(words, folder=work_dir, variables=variables, seconds=seconds, kept=kept), "")
+        program = settings.program_variables()
+        sandbox = Sandbox(work_dir, program, has_network=shell.network, store=context.store_folder)
+        return await run_in_sandbox(sandbox, words, variables, seconds, kept)
     except SettingsError as error:
-        return failure("not_sandboxed", encodable(str(error)))
+        raise ToolRefused("not_sandboxed", encodable(str(error))) from error
     except (OSError, ValueError) as error:  # no such folder, too long, a character that no command can have
-        return failure(
-            "not_started",
-            encodable(f"The command could not be started: {error}"),
-            "Check the working directory and the command",
-        )
-    return _outcome(result, seconds, note)
+        problem = encodable(f"The command could not be started: {error}")
+        raise ToolRefused("not_started", problem, "Check the working directory and the command") from error
 
 
 @cache
@@ -203,7 +204,7 @@ def _bash(path: str) -> str:
     return shutil.which("bash", path=path) or "bash"
 
 
-def _outcome(result: ProcessResult, seconds: int, note: str) -> ToolOutcome:
+def command_outcome(result: ProcessResult, note: str, seconds: float) -> ToolOutcome:
     """Return what a command printed, as an error unless it ended well. ``note``: what of git the sandbox did not keep."""
     errors = f"STDERR:\n{result.errors}" if result.errors else ""
     gap = "\n" if errors and result.output and not result.output.endswith("\n") else ""

@@ -48,6 +48,11 @@ class BoundedOutput:
         return self._size - len(self.head) - len(self.tail)
 
     @property
+    def end(self) -> str:
+        """The tail as text, without a character that the cut has divided."""
+        return _without_cut_start(self.tail).decode(errors="replace")
+
+    @property
     def text(self) -> str:
         """The stream as text. Bytes that are not UTF-8 are replaced."""
         if not self.omitted_bytes:

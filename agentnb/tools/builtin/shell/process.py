@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import subprocess
@@ -35,34 +36,32 @@ class ProcessResult:
 
 
 async def run_process(
-    words: Sequence[str], *, folder: Path, variables: Mapping[str, str], seconds: float, descriptors: Sequence[int] = ()
+    words: Sequence[str],
+    *,
+    folder: Path,
+    variables: Mapping[str, str],
+    seconds: float,
+    descriptors: Sequence[int] = (),
+    kept: BoundedOutput | None = None,
 ) -> ProcessResult:
     """Run a program to its end, at most so many seconds, and kill all that it started.
 
-    ``descriptors``: inherited by the program, besides its output. Raises `OSError` or `ValueError` if it cannot start.
+    ``descriptors``: inherited by the program, besides its output; ``kept``: takes output and errors as they come, and the
+    result has both as its output. Raises `OSError` or `ValueError` if it cannot start.
     """
     loop = asyncio.get_running_loop()
     with ExitStack() as stack:
         lifeline = _Lifeline(stack)
-        is_apart = _has_terminal()
-        process = subprocess.Popen(  # noqa: ASYNC220  # a millisecond; asyncio's own takes longer
-            words,
-            cwd=folder,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=is_apart,
-            process_group=None if is_apart else 0,
-            pass_fds=(lifeline.inherited, *descriptors),
-        )
+        stderr = subprocess.PIPE if kept is None else subprocess.STDOUT
+        process = _started(words, folder, variables, stderr, (lifeline.inherited, *descriptors))
         lifeline.close_inherited()
-        assert process.stdout is not None and process.stderr is not None
-        output, errors = _Stream(process.stdout, loop, stack), _Stream(process.stderr, loop, stack)
+        assert process.stdout is not None
+        output = _Stream(process.stdout, loop, stack, kept or BoundedOutput())
+        errors = output if process.stderr is None else _Stream(process.stderr, loop, stack, BoundedOutput())
         ended: asyncio.Future[bool] = loop.create_future()
         _watch_end(process, ended, stack)
-        stack.callback(loop.call_later(seconds, _settle, ended, False).cancel)
+        if seconds < math.inf:
+            stack.callback(loop.call_later(seconds, _settle, ended, False).cancel)
         try:
             is_over = not await ended
         finally:
@@ -73,7 +72,27 @@ async def run_process(
                 await _kill_rest(process, (lifeline.number, output.number, errors.number))
         output.drain()
         errors.drain()
-        return ProcessResult(None if is_over else process.returncode, output.kept.text, errors.kept.text)
+        text_of_errors = "" if errors is output else errors.kept.text
+        return ProcessResult(None if is_over else process.returncode, output.kept.text, text_of_errors)
+
+
+def _started(
+    words: Sequence[str], folder: Path, variables: Mapping[str, str], stderr: int, descriptors: Sequence[int]
+) -> subprocess.Popen[bytes]:
+    """Start a program in a group of its own, which takes a millisecond; asyncio's own takes longer."""
+    is_apart = _has_terminal()
+    return subprocess.Popen(
+        words,
+        cwd=folder,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        bufsize=0,
+        start_new_session=is_apart,
+        process_group=None if is_apart else 0,
+        pass_fds=descriptors,
+    )
 
 
 class _Lifeline:
@@ -110,10 +129,10 @@ class _Lifeline:
 class _Stream:
     """An output of a program, read as it comes."""
 
-    def __init__(self, pipe: IO[bytes], loop: asyncio.AbstractEventLoop, stack: ExitStack) -> None:
+    def __init__(self, pipe: IO[bytes], loop: asyncio.AbstractEventLoop, stack: ExitStack, kept: BoundedOutput) -> None:
         self._descriptor, self._loop = stack.enter_context(pipe).fileno(), loop
         self.number = os.fstat(self._descriptor).st_ino
-        self.kept = BoundedOutput()
+        self.kept = kept
         self.is_at_end = False
         os.set_blocking(self._descriptor, False)
         loop.add_reader(self._descriptor, self._read)

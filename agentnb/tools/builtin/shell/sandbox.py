@@ -23,6 +23,7 @@ from agentnb.advice import Plain
 from agentnb.errors import SettingsError
 from agentnb.git_copies.copies import GitCopy, copy_git
 from agentnb.git_copies.way_back import give_back
+from agentnb.tools.builtin.shell.output import BoundedOutput
 from agentnb.tools.builtin.shell.process import ProcessResult, run_process
 from agentnb.tools.builtin.shell.repository import Guarded, Repository
 from agentnb.tools.builtin.shell.sandbox_view import SandboxView, View
@@ -62,10 +63,12 @@ def words_of_sandbox(view: View, work_dir: Path, empty: Path) -> list[str]:
     return [program, *_walls(program, has_network=True), *SYSTEM, *view.words(empty), "--chdir", str(work_dir), "--"]
 
 
-async def run_in_sandbox(sandbox: Sandbox, words: Sequence[str], variables: Mapping[str, str], seconds: float) -> Sandboxed:
+async def run_in_sandbox(
+    sandbox: Sandbox, words: Sequence[str], variables: Mapping[str, str], seconds: float, kept: BoundedOutput | None = None
+) -> Sandboxed:
     """Run a program in a sandbox to its end, also if this is cancelled, and bring back what git may keep of it.
 
-    Raises `SettingsError` if the sandbox failed before the program ran.
+    ``kept``: as for `run_process`. Raises `SettingsError` if the sandbox failed before the program ran.
     """
     opening = asyncio.ensure_future(asyncio.to_thread(sandbox.open))
 
@@ -76,7 +79,12 @@ async def run_in_sandbox(sandbox: Sandbox, words: Sequence[str], variables: Mapp
     try:
         command, descriptors = await asyncio.shield(opening)
         result = await run_process(
-            [*command, *words], folder=sandbox.work_dir, variables=variables, seconds=seconds, descriptors=descriptors
+            [*command, *words],
+            folder=sandbox.work_dir,
+            variables=variables,
+            seconds=seconds,
+            descriptors=descriptors,
+            kept=kept,
         )
     finally:
         has_run, note = await asyncio.shield(close())

@@ -1,0 +1,143 @@
+"""The working folder before and after a run: files that changed although agentnb did not write them, so that no undo helps."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from agentnb.core.log.stores import BEFORE_IMAGES, FileBefore
+from agentnb.core.messages import encodable
+from agentnb.errors import StoreError
+from agentnb.runtime.event_log import EventLog
+from agentnb.tools.builtin.files.searching import LEFT_OUT
+from agentnb.tools.builtin.notebook.cells import open_notebook
+from agentnb.tools.defaults import MAX_WATCHED_BYTES, MAX_WATCHED_ENTRIES
+
+MAX_NAMED, MAX_LISTED = 10, 100
+"""Changed files that the warning names, and that an undo lists."""
+
+
+class FileState(NamedTuple):
+    """A file as it was seen."""
+
+    size: int
+    modified: int
+    """Nanoseconds."""
+    digest: str = ""
+    """Of its content; empty if that was not read."""
+
+
+class WatchedFolder:
+    """A folder, and its files when they were last seen. Links are not followed."""
+
+    def __init__(self, folder: Path, store: Path | None = None) -> None:
+        """Look at the folder, within bounds. Blocks. ``store``: the folder of the logs of runs, which is left out."""
+        self._folder = os.path.realpath(folder)
+        self._store = None if store is None else os.path.realpath(store)
+        self._notebook = open_notebook()
+        self._is_whole = True
+        self._files, left = self._look(), MAX_WATCHED_BYTES
+        for path, state in self._files.items():
+            if state.size <= left:
+                left -= state.size
+                self._files[path] = state._replace(digest=self._digest(path))
+
+    def is_open_notebook(self, path: str) -> bool:
+        """Return whether a path is that of the notebook that this kernel runs."""
+        return self._notebook is not None and os.path.realpath(self._notebook.path) == os.path.realpath(self._path(path))
+
+    def take(self, path: str) -> None:
+        """Take a file as it is now, as agentnb has written it."""
+        real = Path(os.path.realpath(self._path(path)))
+        if (state := _state_of(real)) is not None:
+            self._files[os.path.relpath(real, self._folder)] = state
+
+    async def log_changes(self, log: EventLog, agent: str) -> None:
+        """Warn about what has changed since the files were last seen, and list it for an undo."""
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # the log of a run that is stopped waits for nothing
+            changed, is_notebook_edited = self._look_again(log)
+        else:
+            changed, is_notebook_edited = await asyncio.to_thread(self._look_again, log)
+        if changed:
+            names = ", ".join(map(encodable, changed[:MAX_NAMED]))
+            more = f" and {len(changed) - MAX_NAMED:,} more" if len(changed) > MAX_NAMED else ""
+            log.warn(f"Changed while {agent} ran, but not written by agentnb, so not undone: {names}{more}")
+        if is_notebook_edited:
+            log.warn_once(
+                f"The open notebook has other cells on disk than before {agent} ran",
+                "Reload it from disk, or save yours over it",
+            )
+        if not self._is_whole:
+            log.warn_once(f"The folder is large: changes beyond its first {MAX_WATCHED_ENTRIES:,} names are not known")
+
+    def _look_again(self, log: EventLog) -> tuple[list[str], bool]:
+        """Return the files that have changed, and whether the open notebook has other cells."""
+        before, was_whole = self._files, self._is_whole
+        now = self._look()
+        changed = {path for path, state in before.items() if self._has_changed(path, state, now.get(path))}
+        if was_whole:
+            changed |= now.keys() - before.keys()
+        self._files = now | {path: before[path] for path in before.keys() & now.keys() - changed}
+        named = sorted(path for path in changed if not self.is_open_notebook(path))
+        folder = Path(self._folder)
+        with suppress(StoreError):  # the log says so itself when it is written next
+            for path in named[:MAX_LISTED]:
+                log.keep_before(FileBefore("", folder, folder / path, None, None))
+        if self._notebook is None:
+            return named, False
+        notebook = open_notebook()
+        return named, notebook is None or notebook.sources != self._notebook.sources
+
+    def _has_changed(self, path: str, before: FileState, now: FileState | None) -> bool:
+        if now is None:  # beyond the bound it may still be there
+            return not os.path.lexists(self._path(path))
+        if now.size != before.size or now.modified == before.modified:
+            return now.size != before.size
+        return not before.digest or before.digest != self._digest(path)
+
+    def _look(self) -> dict[str, FileState]:
+        """Return the files of the folder, those at the top first."""
+        seen = list(islice(self._entries(), MAX_WATCHED_ENTRIES + 1))
+        self._is_whole = len(seen) <= MAX_WATCHED_ENTRIES
+        return {path: state for path, state in seen if state is not None}
+
+    def _entries(self) -> Iterator[tuple[str, FileState | None]]:
+        """Yield all below the folder with its path; None for what is no file."""
+        folders = deque([""])
+        while folders:
+            before = folders.popleft()
+            with suppress(OSError), os.scandir(self._path(before)) as entries:
+                for entry in entries:
+                    path = before + entry.name
+                    if entry.is_dir(follow_symlinks=False) and not self._is_left_out(entry):
+                        folders.append(path + "/")
+                    yield path, _state_of(entry) if entry.is_file(follow_symlinks=False) else None
+
+    def _is_left_out(self, entry: os.DirEntry[str]) -> bool:
+        return entry.name in LEFT_OUT or entry.name.startswith(BEFORE_IMAGES) or entry.path == self._store
+
+    def _path(self, path: str) -> str:
+        return os.path.join(self._folder, path)  # noqa: PTH118  # a Path takes long to make
+
+    def _digest(self, path: str) -> str:
+        """Return the digest of a file; empty if it cannot be read."""
+        with suppress(OSError), open(self._path(path), "rb") as file:  # noqa: PTH123  # likewise
+            return sha256(file.read()).hexdigest()
+        return ""
+
+
+def _state_of(file: os.DirEntry[str] | Path) -> FileState | None:
+    """Return the state of a file; None if it is gone."""
+    try:
+        status = file.stat(follow_symlinks=False)
+    except OSError:
+        return None
+    return FileState(status.st_size, status.st_mtime_ns)

@@ -1,0 +1,187 @@
+"""Terminals of an agent: commands that agentnb runs for it, as its own shell does."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import shlex
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
+
+from agentnb.commands.invocation import HARMLESS_NAME
+from agentnb.core.redaction import redact
+from agentnb.tools.builtin.files.confined import place_of
+from agentnb.tools.builtin.shell.group import Shell, command_outcome, run_command
+from agentnb.tools.builtin.shell.output import BoundedOutput, Bounds
+from agentnb.tools.builtin.shell.process import ProcessResult
+from agentnb.tools.defaults import MAX_TERMINAL_BYTES
+from agentnb.tools.rendering import success
+from agentnb.tools.tool import ToolContext, ToolOutcome, failure
+
+SHELLS = ("bash", "sh")
+MOVE = re.compile(r"cd ('[^']*'|[\w./@%+,:=-]+) && (.+)", re.DOTALL)
+"""How kimi begins each command: it names the folder there."""
+OF_SHELL = "SHELL"
+"""A variable that bash sets itself."""
+PLAIN_NAMES = ("TERM", "GIT_TERMINAL_PROMPT")
+"""Variables that change no program, besides `HARMLESS_NAME`: others are part of the command that is judged."""
+
+
+class Command(NamedTuple):
+    """A command for a terminal."""
+
+    line: str
+    """As bash reads it and rules judge it, with the variables that may change programs."""
+    folder: str
+    """Where it runs, from the working folder; ``.`` for that."""
+    variables: str
+    """Lines that set the other variables."""
+
+    @property
+    def whole(self) -> str:
+        """All that bash runs."""
+        move = "" if self.folder == "." else f"cd {shlex.quote(self.folder)} || exit\n"
+        return f"{self.variables}{move}{self.line}"
+
+
+def command_of(request: Mapping[str, Any], work_dir: Path) -> Command:
+    """Return the command of a request for a terminal. Raises `ToolRefused` for a folder outside the working folder."""
+    words, folder = [str(word) for word in request.get("args") or ()], str(request.get("cwd") or work_dir)
+    line = " ".join([str(request["command"]), *map(shlex.quote, words)])
+    if PurePath(str(request["command"])).name in SHELLS and len(words) == 2 and words[0] == "-c":
+        line = words[1]
+        if moved := MOVE.fullmatch(line):
+            folder, line = str(Path(folder, *shlex.split(moved[1]))), moved[2]
+    place = place_of(folder, work_dir)
+    variables = [variable for variable in request.get("env") or () if variable["name"] != OF_SHELL]
+    exports = "".join(f"export {variable['name']}={shlex.quote(variable['value'])}\n" for variable in variables)
+    is_plain = all(HARMLESS_NAME.fullmatch(each["name"]) or each["name"] in PLAIN_NAMES for each in variables)
+    return Command(line, place.relative, exports) if is_plain else Command(exports + line, place.relative, "")
+
+
+class _Output(BoundedOutput):
+    """Output as an agent asked to keep it, and as a result holds it."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(Bounds(0, max_bytes))
+        self.of_result = BoundedOutput()
+
+    def add(self, data: bytes) -> None:
+        """Take the next bytes."""
+        super().add(data)
+        self.of_result.add(data)
+
+
+class Terminal:
+    """A command that runs until it ends or is killed. Lives on one event loop."""
+
+    def __init__(self, shell: Shell, context: ToolContext, command: str, max_bytes: int) -> None:
+        """``max_bytes``: output that is kept, the last."""
+        self._output = _Output(max_bytes)
+        self._work = asyncio.ensure_future(run_command(shell, context, command, math.inf, self._output))
+
+    async def check_started(self) -> None:
+        """Raise `ToolRefused` if the command cannot be started."""
+        await asyncio.sleep(0)  # the first step of the work starts it
+        if self._work.done():
+            self._work.result()
+
+    async def wait(self) -> None:
+        """Wait for the end of the command, and of all that it started."""
+        await asyncio.wait((self._work,))
+
+    def when_over(self, callback: Callable[[], None]) -> None:
+        """Have a function called when the command has ended."""
+        self._work.add_done_callback(lambda _: callback())
+
+    def kill(self) -> None:
+        """Have the command killed, and all that it started."""
+        self._work.cancel()
+
+    @property
+    def status(self) -> dict[str, Any] | None:
+        """The exit status as the protocol has it; None while the command runs."""
+        if not self._work.done():
+            return None
+        code = self._exit_code
+        if code is not None and code < 0:
+            return {"exitCode": None, "signal": signal.Signals(-code).name}
+        return {"exitCode": code, "signal": None}
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The output so far as the protocol has it, without known keys."""
+        report = {"output": redact(self._output.end), "truncated": self._output.omitted_bytes > 0}
+        return report if self.status is None else {**report, "exitStatus": self.status}
+
+    @property
+    def outcome(self) -> ToolOutcome:
+        """The outcome as that of the tool ``bash``."""
+        text = self._output.of_result.text
+        if not self._work.done():
+            return success("\n".join(filter(None, (text.removesuffix("\n"), "[The command still runs.]"))))
+        if self._error is not None:
+            return getattr(self._error, "outcome", None) or failure("not_started", str(self._error))
+        note = "" if self._work.cancelled() else self._work.result().note
+        return command_outcome(ProcessResult(self._exit_code, text, ""), note, math.inf)
+
+    @property
+    def _error(self) -> BaseException | None:
+        return None if self._work.cancelled() else self._work.exception()
+
+    @property
+    def _exit_code(self) -> int | None:
+        """Minus the signal, if a signal ended it; None if it could not be started."""
+        if self._work.cancelled():
+            return -signal.SIGKILL
+        return None if self._error is not None else self._work.result().result.exit_code
+
+
+class Terminals:
+    """The terminals of a session."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._by_id: dict[str, Terminal] = {}
+        self._count = 0
+
+    def get(self, terminal_id: Any) -> Terminal | None:
+        """Return the terminal of this id."""
+        return self._by_id.get(str(terminal_id))
+
+    async def open(self, context: ToolContext, command: str, max_bytes: Any) -> tuple[str, Terminal]:
+        """Run a command in a new terminal, and return that with its id. Raises `ToolRefused`.
+
+        ``max_bytes``: output to keep, at most `MAX_TERMINAL_BYTES`; None for that.
+        """
+        most = min(max(int(max_bytes), 0), MAX_TERMINAL_BYTES) if isinstance(max_bytes, int) else MAX_TERMINAL_BYTES
+        terminal = Terminal(self._shell, context, command, most)
+        await terminal.check_started()
+        self._count += 1
+        terminal_id = f"terminal-{self._count}"
+        self._by_id[terminal_id] = terminal
+        return terminal_id, terminal
+
+    async def answer(self, method: str, terminal_id: str) -> dict[str, Any] | None:
+        """Answer a request about a terminal; None for one that is unknown."""
+        terminal = self._by_id.get(terminal_id)
+        if terminal is None:
+            return None
+        if method == "terminal/output":
+            return terminal.report
+        if method in ("terminal/kill", "terminal/release"):
+            terminal.kill()
+        await terminal.wait()
+        if method == "terminal/release":
+            self._by_id.pop(terminal_id, None)
+        return (terminal.status or {}) if method == "terminal/wait_for_exit" else {}
+
+    async def close(self) -> None:
+        """Kill what runs."""
+        for terminal in self._by_id.values():
+            terminal.kill()
+        for terminal in [*self._by_id.values()]:
+            await terminal.wait()

@@ -1,0 +1,124 @@
+"""The look at the working folder: what changed there although agentnb did not write it is named, and not undone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from agentnb import Agent, Store
+from agentnb.acp import folder
+from agentnb.core.log.events import TextDelta, Warned
+from agentnb.detect.run import Run
+from agentnb.display.lists.undo_text import undo_text
+from agentnb.rerun.undo.undoing import undo_run
+from agentnb.tools.builtin.notebook import cells
+from agentnb.tools.builtin.notebook.kernel import Kernel
+
+Make = Callable[..., Agent]
+CHANGED = "Changed while acp:fake ran, but not written by agentnb, so not undone: gone.txt, new.txt, old.txt"
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path) -> None:
+    """The files that the agent changes by itself."""
+    for name, text in {"old.txt": "older", "touched.txt": "same", "gone.txt": "gone"}.items():
+        (tmp_path / name).write_text(text)
+
+
+def _warnings(run: Run) -> list[str]:
+    return [event.message for event in run.events if isinstance(event, Warned)]
+
+
+def test_what_the_agent_changed_by_itself_is_named_and_stays(fake: Make, tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    run = fake().run_sync("alone", store=store)
+    assert _warnings(run) == [CHANGED]
+    lines = undo_text(undo_run(store, run.id)).splitlines()[1:]
+    assert sorted(lines) == [
+        f"  Not touched: {name} (changed by itself, not by a call: not undone)" for name in ("gone.txt", "new.txt", "old.txt")
+    ]
+    assert (tmp_path / "old.txt").read_text() == "other"
+
+
+def test_it_is_named_after_a_stop_too(fake: Make) -> None:
+    live = fake().start("alone sleep", watch=lambda item: live.stop() if item == TextDelta("Sleeping") else None)
+    run = live.result(10)
+    assert (run.status, _warnings(run)) == ("cancelled", [CHANGED])
+
+
+def test_what_agentnb_wrote_is_undone_and_not_named(fake: Make, tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    run = fake().run_sync("through old.txt", approve="auto", store=store)
+    assert _warnings(run) == []
+    assert "Put back: old.txt" in undo_text(undo_run(store, run.id))
+    assert (tmp_path / "old.txt").read_text() == "older"
+
+
+def test_a_change_after_ours_is_named_and_stays(fake: Make, tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    run = fake().run_sync("through alone", approve="auto", store=store)  # writes a file of the name alone, then the others
+    assert _warnings(run) == [CHANGED]
+    assert "Deleted, as the run created it: alone" in undo_text(undo_run(store, run.id))
+
+
+def test_the_bound_of_a_large_folder_is_said(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder, "MAX_WATCHED_ENTRIES", 3)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "more.txt").write_text("more")
+    assert _warnings(fake().run_sync("alone")) == [
+        CHANGED.replace(" new.txt,", ""),
+        "The folder is large: changes beyond its first 3 names are not known",
+    ]
+
+
+def test_many_files_are_counted(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder, "MAX_NAMED", 1)
+    assert _warnings(fake().run_sync("alone")) == [CHANGED.replace(", new.txt, old.txt", " and 2 more")]
+
+
+@pytest.mark.parametrize("left_out", [".git", "node_modules", ".before-1"])
+def test_folders_of_programs_are_left_out(tmp_path: Path, left_out: str) -> None:
+    (tmp_path / left_out).mkdir()
+    (tmp_path / left_out / "file").write_text("")
+    seen = folder.WatchedFolder(tmp_path)
+    assert [*seen._files] and not any(path.startswith(left_out) for path in seen._files)
+
+
+@pytest.fixture
+def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The notebook that this process is the kernel of, as far as the tools know."""
+    path = tmp_path / "open.ipynb"
+    path.write_text(json.dumps({"cells": [{"cell_type": "code", "source": "1 + 1", "outputs": []}]}))
+    kernel = Kernel(SimpleNamespace(user_ns={"__session__": str(path)}))
+    monkeypatch.setattr(cells, "find_kernel", lambda: kernel)
+    return path
+
+
+@pytest.mark.parametrize("prompt", ["through open.ipynb", "unannounced open.ipynb"])
+def test_a_write_to_the_open_notebook_is_refused(fake: Make, notebook: Path, prompt: str) -> None:
+    before = notebook.read_text()
+    run = fake().run_sync(prompt, approve="auto")
+    record = run.rounds[0].records[0]
+    assert record.result is not None
+    assert (record.result.is_error, "the notebook that is open here" in record.result.text) == (True, True)
+    assert run.text.startswith("Was rejected." if "through" in prompt else "refused ")
+    assert notebook.read_text() == before
+
+
+def test_an_edit_of_the_open_notebook_by_itself_is_named(fake: Make, notebook: Path) -> None:
+    run = fake().run_sync("edit open.ipynb")
+    assert ["The open notebook has other cells" in warning for warning in _warnings(run)] == [True]
+
+
+def test_a_save_of_outputs_of_the_open_notebook_is_none_of_its_edits(fake: Make, notebook: Path) -> None:
+    def save(item: object) -> None:
+        if isinstance(item, TextDelta):
+            saved = json.loads(notebook.read_text())
+            saved["cells"][0]["outputs"] = [{"output_type": "stream", "text": "2"}]
+            notebook.write_text(json.dumps(saved))
+
+    assert _warnings(fake().run_sync("hello", watch=save)) == []

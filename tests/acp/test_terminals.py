@@ -1,0 +1,149 @@
+"""Terminals of an agent: its commands run in the house's shell, once they are allowed, and end with the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from agentnb import Agent, Shell
+from agentnb.acp.known_agents import KnownAgent
+from agentnb.acp.terminals import Command, command_of
+from agentnb.core.log.events import CallBlocked, Warned
+from agentnb.core.log.well_formed import check_events
+from agentnb.core.run.rounds import CallRecord
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+from agentnb.tools.tool import ToolRefused
+
+Make = Callable[..., Agent]
+SECONDS = 10
+
+
+def _records(run: Run) -> list[CallRecord]:
+    return [record for current in run.rounds for outer in current.records for record in (outer, *outer.inner)]
+
+
+@pytest.mark.parametrize("play", ["shell", "unasked_shell", "terminal", "task"])
+def test_a_command_is_asked_about_once_and_its_end_is_the_result(fake: Make, play: str) -> None:
+    asked: list[Any] = []
+    run = fake().run_sync(f"{play} echo out; exit 3", approve=lambda call, run: asked.append(call.arguments) or True)
+    assert json.loads(run.text) == ["out\n", False, 3, None]
+    assert [arguments for arguments in asked if "command" in arguments] == [{"command": "echo out; exit 3"}]
+    (result,) = [record.result for record in _records(run) if record.call.name == "bash"]
+    assert result is not None
+    assert (result.is_error, result.text) == (True, "out\nExit code 3")
+    check_events(run.events, "the log")
+
+
+def test_a_signal_is_told(fake: Make) -> None:
+    run = fake().run_sync("shell kill -9 $$", approve="auto")
+    assert json.loads(run.text)[2:] == [None, "SIGKILL"]
+    assert "signal 9" in str(_records(run)[0].result)
+
+
+@pytest.mark.parametrize("play", ["shell", "unasked_shell", "terminal", "task"])
+@pytest.mark.parametrize(
+    "options",
+    [{"permissions": {"bash(touch *)": "deny"}, "approve": "auto"}, {"approve": lambda call, run: call.name == "other"}],
+)
+def test_a_command_that_is_not_allowed_does_not_run(fake: Make, tmp_path: Path, play: str, options: dict[str, Any]) -> None:
+    run = fake().run_sync(f"{play} touch made.txt", **options)
+    assert not [*tmp_path.iterdir()]
+    assert [event.call.name for event in run.events if isinstance(event, CallBlocked)] == ["bash"]
+    assert not [event for event in run.events if isinstance(event, Warned)]
+    assert run.text == ("" if play == "shell" else "refused: The person did not allow it.")
+
+
+def test_a_stop_ends_the_whole_tree_of_a_command(fake: Make, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ready")
+    tail = "tail -f /dev/null"
+    live = fake().start(f"shell {tail} & setsid {tail} & echo $! $$ > ready; wait", approve="auto")
+    numbers = [int(number) for number in (tmp_path / "ready").read_text().split()]
+    assert len(numbers) == 2
+    live.stop()
+    assert live.result(SECONDS).status == "cancelled"
+    until = time.monotonic() + SECONDS
+    while any(map(_is_alive, numbers)) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not any(map(_is_alive, numbers))
+
+
+def _is_alive(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_command_that_still_runs_ends_with_the_run(fake: Make, tmp_path: Path) -> None:
+    run = fake().run_sync("leave echo $$; exec tail -f /dev/null", approve="auto")
+    assert run.status == "completed"
+    result = _records(run)[0].result
+    assert result is not None
+    number, _, rest = result.text.partition("\n")
+    assert rest == "[The command still runs.]"
+    assert not _is_alive(int(number))
+
+
+def test_output_is_kept_as_far_as_the_agent_asks(fake: Make) -> None:
+    run = fake().run_sync("short printf 0123456789abcdefgh", approve="auto")
+    assert json.loads(run.text)[:2] == ["89abcdefgh", True]
+    assert "0123456789abcdefgh" in str(_records(run)[0].result)
+
+
+def test_a_cut_divides_no_character(fake: Make) -> None:
+    assert json.loads(fake().run_sync("short printf €€€€", approve="auto").text)[:2] == ["€€€", True]
+
+
+def test_folders_stay_in_the_working_folder(fake: Make, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    run = fake().run_sync("below pwd", approve="auto")
+    assert json.loads(run.text)[0] == f"{tmp_path.resolve() / 'sub'}\n"
+    assert _records(run)[0].call.arguments == {"command": "pwd", "cwd": "sub"}
+    assert "outside working directory" in fake().run_sync("elsewhere pwd", approve="auto").text
+
+
+def test_the_shell_that_the_person_gives_runs_the_commands(fake: Make, table: dict[str, KnownAgent]) -> None:
+    settings: dict[str, Any] = {"tools": [Shell(env={"REGION": "brest"})]}
+    assert json.loads(fake(**settings).run_sync("shell echo $REGION", approve="auto").text)[0] == "brest\n"
+    table["fake"] = replace(table["fake"], terminals=False)
+    with pytest.raises(SettingsError, match="Shell does not reach acp:fake"):
+        fake(**settings).run_sync("hello")
+
+
+def test_dangerous_commands_are_refused(fake: Make) -> None:
+    assert "potentially dangerous command blocked" in fake().run_sync("shell rm -rf ~", approve="auto").text
+
+
+@pytest.mark.parametrize(
+    ("request_", "command"),
+    [
+        ({"command": "ls -l | wc"}, Command("ls -l | wc", ".", "")),
+        ({"command": "ls", "args": ["a b", "$x"]}, Command("ls 'a b' '$x'", ".", "")),
+        ({"command": "/bin/bash", "args": ["-c", "cd '{}' && ls; ls"]}, Command("ls; ls", ".", "")),
+        ({"command": "bash", "args": ["-c", "cd sub && ls"]}, Command("ls", "sub", "")),
+        ({"command": "bash", "args": ["-lc", "ls"]}, Command("bash -lc ls", ".", "")),
+        ({"command": "ls", "env": [("TERM", "dumb"), ("SHELL", "x")]}, Command("ls", ".", "export TERM=dumb\n")),
+        ({"command": "ls", "env": [("PATH", "/x y")]}, Command("export PATH='/x y'\nls", ".", "")),
+        ({"command": "ls", "cwd": "{}/sub"}, Command("ls", "sub", "")),
+    ],
+)
+def test_a_command_is_judged_with_what_changes_it(tmp_path: Path, request_: dict[str, Any], command: Command) -> None:
+    request = json.loads(json.dumps(request_).replace("{}", str(tmp_path)))
+    request["env"] = [{"name": name, "value": value} for name, value in request.get("env", [])]
+    assert command_of(request, tmp_path) == command
+
+
+@pytest.mark.parametrize("folder", ["..", "/", "sub/../.."])
+def test_a_move_out_of_the_folder_is_refused(tmp_path: Path, folder: str) -> None:
+    with pytest.raises(ToolRefused, match="outside"):
+        command_of({"command": "bash", "args": ["-c", f"cd {shlex.quote(folder)} && ls"]}, tmp_path)
