@@ -8,6 +8,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,10 @@ class Wire:
         """End it."""
         self._task.cancel()
         await asyncio.wait((self._task,))
-        self._writer.close()
+        for writer in (self._writer, self.writer):
+            writer.transport.abort()  # what was not read is lost, as with a process
+            with suppress(OSError):
+                await writer.wait_closed()
 
     async def _play(self) -> None:
         try:

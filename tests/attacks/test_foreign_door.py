@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +48,20 @@ ATTACKS: Mapping[str, bytes] = {
 }
 
 
+async def _close(*writers: asyncio.StreamWriter) -> None:
+    for writer in writers:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
 async def _answer(socket: Path) -> str:
     """Call the function as a client does that behaves, and return the text of the answer."""
     reader, writer = await asyncio.open_unix_connection(socket)
     writer.write(BEGIN + CALL)
     while (message := json.loads(await reader.readline())).get("id") != 2:
         pass
-    writer.close()
+    await _close(writer)
     return str(message["result"]["content"][0]["text"])
 
 
@@ -62,7 +69,6 @@ def test_attacks_on_the_socket_of_a_run_stop_nobody_else(
     subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(door, "MAX_LINE_BYTES", 100_000)
-    monkeypatch.setattr(logging, "raiseExceptions", False)
     called: list[tuple[str, Any]] = []
 
     async def call(name: str, arguments: Mapping[str, Any]) -> ToolOutcome:
@@ -79,14 +85,13 @@ def test_attacks_on_the_socket_of_a_run_stop_nobody_else(
                 writer.write(data)
                 await writer.drain()
                 if "gone" in name:
-                    writer.close()
+                    await _close(writer)
                 assert await _answer(socket) == "1"
-                writer.close()
+                await _close(writer)
         with subtests.test("many connections"):
             idle = [await asyncio.open_unix_connection(socket) for _ in range(100)]
             assert await asyncio.gather(*[_answer(socket) for _ in range(20)]) == ["1"] * 20
-            for _, writer in idle:
-                writer.close()
+            await _close(*[writer for _, writer in idle])
         await opened.close()
         assert not socket.parent.exists()
 
