@@ -108,13 +108,18 @@ class ForeignCall:
         if self.status in ENDED:
             self.end.set()
 
-    def ask(self, options: Any) -> None:
-        """Take the agent's question whether it may run, with the arguments that are merged already."""
+    def ask(self, options: Any, folder: Path) -> None:
+        """Take the agent's question whether it may run, with the arguments that are merged already.
+
+        ``folder``: from which its paths are named.
+        """
         self.options = [option for option in options if isinstance(option, dict)] if isinstance(options, list) else []
-        name, subject, asked = self.form.name, self.form.subject or "", self.arguments
-        is_judged = self.made is None or (self.made.name, self.made.arguments.get(subject)) == (name, asked.get(subject))
-        if self.end.is_set() or not is_judged or self._asked not in (None, asked):
-            self.is_changed = True
+        asked, before, is_other = self.arguments, self._asked, False
+        if self.made is not None:  # other fields have other names in a question
+            judged, named = (arguments.get(self.form.subject or "") for arguments in (self.made.arguments, asked))
+            is_same = judged in (None, named) or (self.form.subject == "path" and _are_same(judged, named, folder))
+            is_other = self.made.name != self.form.name or not is_same
+        self.is_changed |= self.end.is_set() or is_other or before not in (None, asked)
         self._asked = asked
 
     @property
@@ -132,9 +137,7 @@ class ForeignCall:
             return False
         arguments = self.arguments if self.made is None else self.made.arguments  # what was judged counts
         named = arguments.get(self.form.subject or "")
-        return named == subject or (
-            self.form.subject == "path" and isinstance(named, str) and folder / named == folder / subject
-        )
+        return named == subject or (self.form.subject == "path" and _are_same(named, subject, folder))
 
     def close(self, status: str, text: str) -> None:
         """End it, if it is agentnb that makes it."""
@@ -178,6 +181,11 @@ class ForeignCall:
         if self.status == "failed":
             return ToolOutcome(False, parts or (Text("The agent says that the call failed."),), error_code="tool_error")
         return failure("no_result", "The agent ended its turn without a result of this call.")
+
+
+def _are_same(first: Any, second: Any, folder: Path) -> bool:
+    """Return whether two paths are the same, from this folder."""
+    return isinstance(first, str) and isinstance(second, str) and folder / first == folder / second
 
 
 def _parts(block: Any) -> tuple[Text | Image, ...]:

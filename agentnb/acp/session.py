@@ -230,7 +230,7 @@ class Session:
             if not self._is_loading:  # what a loaded session tells again is no news
                 self._take(params["update"])
         elif message.get("method") == "session/request_permission" and isinstance(params.get("toolCall"), dict):
-            self._call(params["toolCall"]).ask(params.get("options"))
+            self._call(params["toolCall"]).ask(params.get("options"), self._work_dir)
         self._news.set()
 
     def _take(self, update: Mapping[str, Any]) -> None:

@@ -142,6 +142,7 @@ FORGED: Mapping[str, tuple[tuple[Step, ...], tuple[str, ...]]] = {
     "a second question with another path": ((EDIT, ask(), ask(rawInput={"path": "WORK/victim.txt"})), (YES, NO)),
     "a second question with other content": ((EDIT, ask(), ask(rawInput={**FILE, "content": "y"})), (YES, NO)),
     "two questions at once": ((EDIT, later(ask()), ask(rawInput={"path": "WORK/victim.txt"})), (NO, NO)),
+    "one path by two names": ((call("edit", path="a.txt"), ask(rawInput={}, locations=[{"path": "WORK/a.txt"}])), (YES,)),
     "a question after the end of its call": ((EDIT, ask(), change(status="completed"), ask()), (YES, NO)),
     "an update of a file that agentnb writes": ((later(VICTIM), change("write-1", rawInput=FILE), WAIT), (ERROR,)),
     "an end of a file that agentnb writes": ((later(VICTIM), change("write-1", status="completed"), WAIT), (ERROR,)),
