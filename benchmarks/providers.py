@@ -29,6 +29,7 @@ from run import Calls, add, floor
 from tqdm import tqdm
 
 from agentnb import Agent
+from agentnb.acp.known_agents import KnownAgent, known_agents
 from agentnb.core.log.events import TextDelta
 from agentnb.models.options import Options
 from agentnb.models.registry import REMOTE, make_model
@@ -276,6 +277,21 @@ async def of_chunks(wires: Wires) -> Rows:
     return rows
 
 
+async def of_agents(wires: Wires) -> Rows:
+    """An agent of others, for which a program of the tests stands, beside a model: both say as many pieces."""
+    command = (sys.executable, str(Path(__file__).parents[1] / "tests/acp/fake_agent.py"))
+    known_agents()["bench"] = KnownAgent(command=command, asks_in="default")
+    agent, heard = Agent(acp="bench"), list[str]()
+
+    def theirs() -> Awaitable[Any]:
+        return agent.run("words", watch=lambda item: heard.append(item.text) if type(item) is TextDelta else None)
+
+    ours = wires.ours_heard("openai")
+    assert (await theirs()).text == (await ours()).text == "tok " * CHUNKS
+    said, streamed = await wires.medians(theirs, ours)
+    return [("an agent of others: a piece of its words, over a streamed chunk of openai", said.over(streamed))]
+
+
 class Prepares:
     """Makes the bytes of each request, as for this provider, and answers from a script."""
 
@@ -365,7 +381,7 @@ async def of_many_at_once(wires: Wires) -> Rows:
     return rows
 
 
-STEPS = (of_rounds, of_growth, of_chunks, of_requests, of_making, of_many_at_once)
+STEPS = (of_rounds, of_growth, of_chunks, of_agents, of_requests, of_making, of_many_at_once)
 
 
 async def measured(url: str, times: int) -> Rows:

@@ -79,16 +79,20 @@ class ForeignCall:
         self.input: Any = None
         self.output: Any = None
         self.content: Sequence[Any] = ()
-        self.locations: Sequence[Any] = ()
+        self.locations: Sequence[Any] = []
         self.options: Sequence[Mapping[str, Any]] | None = None
         """The answers to the agent's question whether it may run; None before it asks. Whoever asks by a request for work
         has none."""
-        self.is_changed = False
-        """Whether the agent has asked again about something else, or after its end: nothing allows that."""
+        self.asks_anew = False
+        """Whether the agent has asked about something else than was judged, or after its end: nothing allows that."""
         self._asked: dict[str, Any] | None = None
         """Its arguments when the agent asked last."""
         self.made: ToolCall | None = None
         """The call in its reply; None before the reply."""
+        self._reported: Any = None
+        """Its input in the reports about it, which counts: a question may show it in another form, such as a diff."""
+        self._judged: Any = None
+        """That input when the reply was made."""
         self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """The decision about it: True lets the agent run it."""
         self.context: asyncio.Future[ToolContext] = asyncio.get_running_loop().create_future()
@@ -99,27 +103,28 @@ class ForeignCall:
         self.terminal: Terminal | None = None
         """The terminal in which agentnb runs its command."""
 
-    def merge(self, update: Mapping[str, Any]) -> None:
-        """Take a message about it, whose fields replace earlier ones."""
+    def merge(self, update: Mapping[str, Any], *, is_question: bool = False) -> None:
+        """Take a message about it, whose fields replace earlier ones. ``is_question``: it asks whether it may run."""
         for name, field, kind in _FIELDS:
             value = update.get(field)
-            if value is not None and isinstance(value, kind):
+            if value is not None and isinstance(value, kind) and not (is_question and name == "input" and self._reported):
                 setattr(self, name, value)
+        if not is_question:
+            self._reported = update.get("rawInput") or self._reported
         if self.status in ENDED:
             self.end.set()
 
-    def ask(self, options: Any, folder: Path) -> None:
-        """Take the agent's question whether it may run, with the arguments that are merged already.
-
-        ``folder``: from which its paths are named.
-        """
+    def ask(self, question: Mapping[str, Any], options: Any, folder: Path) -> None:
+        """Take the agent's question whether it may run, which is merged already. ``folder``: from which its paths are named."""
         self.options = [option for option in options if isinstance(option, dict)] if isinstance(options, list) else []
-        asked, before, is_other = self.arguments, self._asked, False
-        if self.made is not None:  # other fields have other names in a question
-            judged, named = (arguments.get(self.form.subject or "") for arguments in (self.made.arguments, asked))
-            is_same = judged in (None, named) or (self.form.subject == "path" and _are_same(judged, named, folder))
-            is_other = self.made.name != self.form.name or not is_same
-        self.is_changed |= self.end.is_set() or is_other or before not in (None, asked)
+        given, places = question.get("rawInput", self.input), question.get("locations") or self.locations
+        asked, before = _arguments(self.form, given, places, self.title), self._asked
+        name, judged = (self.form.name, self.arguments) if self.made is None else (self.made.name, self.made.arguments)
+        subjects = [arguments.get(self.form.subject or "") for arguments in (judged, asked)]
+        is_other = name != self.form.name or not (
+            None in subjects or _are_same(subjects[0], subjects[1], self.form.subject, folder)
+        )
+        self.asks_anew |= self.end.is_set() or is_other or before not in (None, asked)
         self._asked = asked
 
     @property
@@ -137,7 +142,7 @@ class ForeignCall:
             return False
         arguments = self.arguments if self.made is None else self.made.arguments  # what was judged counts
         named = arguments.get(self.form.subject or "")
-        return named == subject or (self.form.subject == "path" and _are_same(named, subject, folder))
+        return _are_same(named, subject, self.form.subject, folder)
 
     def close(self, status: str, text: str) -> None:
         """End it, if it is agentnb that makes it."""
@@ -154,21 +159,17 @@ class ForeignCall:
         """The reported arguments, with the subject of rules under one name; without any, its title and its files."""
         if self.function:
             return self.input  # type: ignore[no-any-return]
-        reported = dict(self.input) if isinstance(self.input, dict) else {} if self.input is None else {"input": self.input}
-        form, of_places = self.form, [place.get("path") for place in self.locations if isinstance(place, dict)]
-        places = [path for path in of_places if isinstance(path, str)]
-        if form.subject and form.subject not in reported:
-            value = next((reported[name] for name in form.arguments if isinstance(reported.get(name), str)), None)
-            if value is None and form.subject == "path" and places:
-                value = places[0]
-            if value is not None:
-                reported[form.subject] = value
-        return reported or {"title": self.title, **({"paths": places} if places else {})}
+        return _arguments(self.form, self.input, self.locations, self.title)
 
     def take(self) -> ToolCall:
         """Return the call for a reply. Later messages do not change it."""
-        self.made = ToolCall(self.function or self.form.name, self.arguments, self.id)
+        self.made, self._judged = ToolCall(self.function or self.form.name, self.arguments, self.id), self._reported
         return self.made
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the agent has reported other input since the call was judged; not if it had reported none."""
+        return self._judged is not None and self._reported != self._judged
 
     @property
     def outcome(self) -> ToolOutcome:
@@ -183,9 +184,25 @@ class ForeignCall:
         return failure("no_result", "The agent ended its turn without a result of this call.")
 
 
-def _are_same(first: Any, second: Any, folder: Path) -> bool:
-    """Return whether two paths are the same, from this folder."""
-    return isinstance(first, str) and isinstance(second, str) and folder / first == folder / second
+def _are_same(first: Any, second: Any, kind: SubjectKind | None, folder: Path) -> bool:
+    """Return whether two subjects are the same, paths from this folder."""
+    if kind == "path" and isinstance(first, str) and isinstance(second, str):
+        return folder / first == folder / second
+    return bool(first == second)
+
+
+def _arguments(form: Kind, given: Any, locations: Any, title: str) -> dict[str, Any]:
+    """Return arguments with the subject of rules under one name; without any, the title and the files."""
+    reported = dict(given) if isinstance(given, dict) else {} if given is None else {"input": given}
+    of_places = [place.get("path") for place in locations if isinstance(place, dict)] if isinstance(locations, list) else []
+    places = [path for path in of_places if isinstance(path, str)]
+    if form.subject and form.subject not in reported:
+        value = next((reported[name] for name in form.arguments if isinstance(reported.get(name), str)), None)
+        if value is None and form.subject == "path" and places:
+            value = places[0]
+        if value is not None:
+            reported[form.subject] = value
+    return reported or {"title": title, **({"paths": places} if places else {})}
 
 
 def _parts(block: Any) -> tuple[Text | Image, ...]:

@@ -8,12 +8,14 @@ from typing import Any, ClassVar, Protocol
 
 from agentnb.acp.known_agents import KnownAgent, agent_of
 from agentnb.core.request import Request
+from agentnb.core.run.facts import RunFacts
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.models.model import StreamItem
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.ending import natural_stop, person_spoke, refused
-from agentnb.policies.verdict import Policy
+from agentnb.policies.verdict import Policy, Stop
 
 PROVIDER = "acp"
 
@@ -71,7 +73,31 @@ class AsItEnds:
 
     def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
         """Return the functions that the loop calls."""
-        return PolicyBundle((person_spoke, refused, natural_stop, *limits))
+        return PolicyBundle((person_spoke, refused, cut_off, unchecked, natural_stop, *limits))
+
+
+def is_of_others(run: RunFacts) -> bool:
+    """Return whether an agent of others does the work of a run."""
+    return run.model.startswith(f"{PROVIDER}:")
+
+
+CUT_OFF = frozenset({"max_tokens", "max_turn_requests", "cancelled"})
+"""Reasons of the protocol for a turn that is not whole."""
+UNCHECKED = "unchecked"
+"""The key of a reply's metadata, and the stop reason, of a turn whose end says nothing of errors."""
+
+
+def cut_off(run: Run) -> Stop | None:
+    """Stop if the agent ended its turn before it was done."""
+    last = run.last_round
+    return Stop(last.stop_reason, "stopped") if not last.records and last.stop_reason in CUT_OFF else None
+
+
+def unchecked(run: Run) -> Stop | None:
+    """Complete the run as one whose end is not known, if the agent may have reported an error as its last words."""
+    if run.last_round.records or not run.last_round.metadata.get(UNCHECKED):
+        return None
+    return Stop(UNCHECKED, "unknown", round_status="natural_completion")
 
 
 SHAPES_REQUESTS: Mapping[str, Any] = {

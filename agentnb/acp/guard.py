@@ -13,6 +13,7 @@ import select
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -68,7 +69,7 @@ def main() -> int:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
     try:
-        agent = subprocess.Popen(command, start_new_session=True)
+        agent = subprocess.Popen(command, start_new_session=True, close_fds=False)  # by what it inherits, others may know it
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror or error}\n")
         return 127
@@ -85,6 +86,10 @@ def main() -> int:
             os.read(ended, 4096)
         code = agent.poll()
     end_all(agent.pid)
+    if code is not None and code < 0:
+        with suppress(OSError):  # of a signal that nobody handles
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
     return code or 0
 
 

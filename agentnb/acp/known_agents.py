@@ -11,8 +11,11 @@ import msgspec
 
 from agentnb.errors import SettingsError, near
 
+AS_ERRORS = "error"
 UsageForm: TypeAlias = Literal["none", "turn", "last_request", "session"]
 """What the numbers of a turn's end are about."""
+CostForm: TypeAlias = Literal["none", "session", "process"]
+"""What a cost is the sum of: the session, also if it was loaded, or the process as far as is known."""
 
 
 class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,6 +39,12 @@ class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     terminals: bool = False
     """Whether it has agentnb run its commands."""
     usage: UsageForm = "none"
+    cost: CostForm = "none"
+    errors: str = ""
+    """How it reports an error of its provider: ``error``, as one of the protocol, else a pattern of its last words.
+
+    Empty if that was not tried: its runs end unchecked.
+    """
     lacks: tuple[str, ...] = ()
     """What it does not report, in words."""
 

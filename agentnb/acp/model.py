@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from agentnb.acp.calls import ENDED, KINDS_BY_NAME, ForeignCall, Kind, within
 from agentnb.acp.folder import WatchedFolder
-from agentnb.acp.foreign_agent import ForeignAgent
-from agentnb.acp.reach import check_holds
+from agentnb.acp.foreign_agent import UNCHECKED, ForeignAgent
+from agentnb.acp.known_agents import AS_ERRORS
+from agentnb.acp.reach import check_cost, check_holds
+from agentnb.acp.record import SESSION_COST, Pieces, Spending
 from agentnb.acp.session import Session
-from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
-from agentnb.core.messages import Image, Message, Text, Thinking, visible
+from agentnb.core.log.events import TextDelta, ThinkingDelta
+from agentnb.core.messages import Image, Message, Text, visible
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.todos import Todo, Todos, TodoStatus, normal_status
-from agentnb.core.usage import UNKNOWN, Usage, checked
+from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError
+from agentnb.errors import ModelError, SettingsError
 from agentnb.models.model import Notice, Reply, StreamItem
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.runtime.calls.virtual_tools import VirtualTool
@@ -36,8 +41,13 @@ from agentnb.tools.toolbox import Toolbox
 STATUSES: Mapping[str, TodoStatus] = {"in-progress": "in-progress", "completed": "completed"}
 SESSION = "acp_session"
 """The key under which a reply's metadata has the id of the session."""
+ROUNDS = "rounds"
+"""The key that says of a round how its bounds were found: no agent tells them."""
 CALLS = "tool_use"
 """The stop reason of a reply that ends because calls began: it is ours, no agent says it."""
+MAX_ERROR = 300
+"""Characters of an error that an agent reports as its last words."""
+SAY_MORE = "Tell it what to do instead: continue the run"
 
 
 class AcpModel:
@@ -50,17 +60,21 @@ class AcpModel:
         tell_todos: Callable[[Todos], None],
         functions: Toolbox | None = None,
         before: Run | None = None,
+        *,
+        is_recovered: bool = False,
     ) -> None:
         """``tell_todos`` takes the list of todos when the agent has told a plan; ``functions`` are the person's; ``before`` is
-        the run whose conversation goes on.
+        the run whose conversation goes on, which is this run itself if it ``is_recovered``.
         """
-        self._before = before
+        self._before, self._is_recovered = before, is_recovered
         self._foreign, self._agent, self.name = foreign, foreign.known, foreign.name
         self._work_dir, self._model, self._mode = work_dir, foreign.model, foreign.mode or foreign.known.asks_in
         self._session: Session | None = None
+        self._cancelling: asyncio.Future[None] | None = None
+        """The event loop holds tasks only weakly."""
         self._heard = 0
         """Parts of what the person has said that the agent was told."""
-        self._cost_before = 0.0
+        self._spending = Spending(self._agent)
         tools = () if functions is None else tuple(functions)
         groups = [tool.group for tool in tools if isinstance(tool, BuiltinTool)]
         self._shell = next((group for group in groups if isinstance(group, Shell)), None)
@@ -74,8 +88,10 @@ class AcpModel:
         self._calls: list[ForeignCall] = []
         """The calls of the last reply."""
 
-    def check(self, permissions: Permissions) -> str:
+    def check(self, permissions: Permissions, *, has_budget: bool = False) -> str:
         """Return a warning about what the person is not asked, as `check_holds` does. Raises `SettingsError`."""
+        if has_budget:
+            check_cost(self._foreign)
         if self._shell is not None and not self._agent.terminals:
             what = f"Shell does not reach {self.name}, which runs its commands itself"
             raise SettingsError(what, "Leave it out, or run an agent that has agentnb run its commands, such as kimi")
@@ -87,36 +103,74 @@ class AcpModel:
             yield notice
         session = self._session
         assert session is not None, "it has begun"
+        for name in sorted({call.form.name for call in self._calls if call.is_changed}):
+            yield Notice(f"{self.name} has changed the arguments of {name} after the call was judged")
         rejected = self._reject()
         if not session.is_in_turn:
             session.prompt(self._untold(request))
-        pieces = _Pieces()
-        usage = UNKNOWN
+        pieces, usage = Pieces(asyncio.get_running_loop().time), UNKNOWN
         while True:
-            item = await session.next()
-            if session.plan is not self._plan:
-                self._plan = session.plan
-                self._tell_todos(todos_of(self._plan or ()))
-            if isinstance(item, TextDelta | ThinkingDelta):
-                pieces.add(item)
-                yield item
+            item = await session.next(pieces.due)
+            self._take_plan(session)
+            if item is None or isinstance(item, TextDelta | ThinkingDelta):
+                if item is not None:
+                    pieces.add(item)
+                    yield item
+                if pieces.is_due:
+                    yield pieces.batch({SESSION: session.id})
                 continue
-            for call in rejected:
-                if call.status in ENDED and call.options is None and not call.is_own:
-                    yield Notice(f"{self.name} did not ask about {call.form.name}: it may have run although it was not allowed")
+            for notice in self._notices_of(rejected, item, pieces):
+                yield notice
             rejected = []
             if isinstance(item, list):
-                self._calls = item
-                calls = [call.take() for call in item]
-                yield Reply(Message("assistant", (*pieces.parts, *calls)), usage, CALLS, {SESSION: session.id})
+                yield self._reply_with_calls(session, item, pieces)
                 return
-            ended = self._usage(item, session)
-            usage = ended if usage is UNKNOWN else usage + ended
+            reply = self._reply_of_turn(session, item, pieces)
+            usage = reply.usage if usage is UNKNOWN else usage + reply.usage
             untold = self._untold(request)
             if not untold:
-                yield Reply(Message("assistant", pieces.parts), usage, str(item["stopReason"]), {SESSION: session.id})
+                yield replace(reply, usage=usage)
+                self._check_end(reply)
                 return
             session.prompt(untold)  # what the person said meanwhile
+
+    def _take_plan(self, session: Session) -> None:
+        if session.plan is not self._plan:
+            self._plan = session.plan
+            self._tell_todos(todos_of(self._plan or ()))
+
+    def _reply_with_calls(self, session: Session, calls: list[ForeignCall], pieces: Pieces) -> Reply:
+        self._calls = calls
+        spent = Usage(cost=self._spending.cost_since(session.cost, ends_turn=False))
+        message = Message("assistant", (*pieces.parts, *[call.take() for call in calls]))
+        return Reply(message, spent, CALLS, self._metadata(session))
+
+    def _reply_of_turn(self, session: Session, end: Mapping[str, Any], pieces: Pieces) -> Reply:
+        tokens, metadata = self._spending.tokens(end.get("usage"))
+        unchecked = {} if self._agent.errors else {UNCHECKED: True}
+        metadata = {**self._metadata(session), **metadata, **unchecked}
+        usage = replace(tokens, cost=self._spending.cost_since(session.take_cost(), ends_turn=True))
+        return Reply(Message("assistant", pieces.parts), usage, str(end["stopReason"]), metadata)
+
+    def _metadata(self, session: Session) -> dict[str, Any]:
+        cost = {} if session.cost is None else {SESSION_COST: session.cost}
+        return {SESSION: session.id, ROUNDS: "inferred", **cost, **session.unknown.as_metadata()}
+
+    def _check_end(self, reply: Reply) -> None:
+        """Raise `ModelError` if the last words are an error of the agent, by the sign of its row."""
+        sign = self._agent.errors
+        if sign not in ("", AS_ERRORS) and re.search(sign, reply.message.text):
+            error, _, _ = reply.message.text.strip().partition("\n")
+            raise ModelError(f"{self.name}: {error[:MAX_ERROR]}", self._agent.sign_in)
+
+    def _notices_of(self, rejected: Iterable[ForeignCall], item: Any, pieces: Pieces) -> Iterator[Notice]:
+        """Yield a warning about each call of the last reply that was not allowed, and ran or ended the turn all the same."""
+        is_over = not isinstance(item, list) and not pieces.parts
+        for call in rejected:
+            if call.status in ENDED and call.options is None and not call.is_own:
+                yield Notice(f"{self.name} did not ask about {call.form.name}: it may have run although it was not allowed")
+            elif is_over:
+                yield Notice(f"{self.name} ended its turn after {call.form.name} was not allowed", SAY_MORE)
 
     def _reject(self) -> list[ForeignCall]:
         """Reject the calls of the last reply that may not run, and return them."""
@@ -138,32 +192,38 @@ class AcpModel:
         session = self._session = Session(
             agent, self.name, self.folder, self.tools.specs, self._shell, serves_terminals=not is_walled
         )
-        earlier = "" if self._before is None else _session_of(self._before)
+        earlier = str(_last_of(self._before, SESSION) or "")
         await session.start(self._work_dir, keys, self._mode, self._model, earlier)
+        cost = _last_of(self._before, SESSION_COST)
+        self._spending = Spending(self._agent, is_loaded=session.id == earlier, cost=cost)
         if self._before is None:
             return None
-        self._heard = len(_said_by_person(request)) - _parts_of_prompt(request)
+        self._heard = len(_said_by_person(request.messages)) - _parts_of_prompt(request)
         if session.id == earlier:
             return None
+        if self._is_recovered:  # all of the run is told again
+            self._heard = len(_said_by_person(request.messages[: self._before.inherited]))
         return Notice(f"{self.name} cannot load the conversation of run {self._before.id}: it begins a new one")
 
     def _untold(self, request: Request) -> list[dict[str, Any]]:
         """Return what the person has said since the last turn, as blocks of a prompt."""
-        parts = _said_by_person(request)
+        parts = _said_by_person(request.messages)
         new, self._heard = parts[self._heard :], len(parts)
         return [_block(part) for part in new]
 
-    def _usage(self, end: Mapping[str, Any], session: Session) -> Usage:
-        tokens, cost = end.get("usage"), session.cost
-        spent = None if cost is None else max(0.0, cost - self._cost_before)
-        self._cost_before = cost or self._cost_before
-        if not isinstance(tokens, dict) or self._agent.usage != "turn":
-            return Usage(cost=spent)
-        return checked(Usage(tokens.get("inputTokens"), tokens.get("outputTokens"), tokens.get("cachedReadTokens"), cost=spent))
+    @property
+    def is_in_turn(self) -> bool:
+        """Whether the agent works by itself: a pause of the run waits for the end of its turn, or for its next question."""
+        return self._session is not None and self._session.is_in_turn
 
     def call_of(self, call_id: str) -> ForeignCall | None:
         """Return the call of this id."""
         return None if self._session is None else self._session.calls.get(call_id)
+
+    def end_turn(self) -> None:
+        """Have the agent end the turn that runs."""
+        if self._session is not None and self._session.is_in_turn:
+            self._cancelling = asyncio.ensure_future(self._session.cancel())
 
     async def watch_folder(self, log: EventLog) -> None:
         """Look at the working folder, to know later what has changed there although agentnb did not write it."""
@@ -176,28 +236,10 @@ class AcpModel:
             await self._session.close()
 
 
-def _said_by_person(request: Request) -> list[Text | Image]:
+def _said_by_person(messages: Iterable[Message]) -> list[Text | Image]:
     """Return all that the person has said in a conversation; what they said beside calls is with the results of these."""
-    messages = [message for message in request.messages if message.role in ("user", "tool")]
-    return [part for message in messages for part in message.parts if isinstance(part, Text | Image)]
-
-
-class _Pieces:
-    """The words and thoughts of a reply as they came."""
-
-    def __init__(self) -> None:
-        self._pieces: list[tuple[type[ReplyDelta], list[str]]] = []
-
-    def add(self, delta: ReplyDelta) -> None:
-        """Add a delta."""
-        if not self._pieces or self._pieces[-1][0] is not type(delta):
-            self._pieces.append((type(delta), []))
-        self._pieces[-1][1].append(delta.text)
-
-    @property
-    def parts(self) -> tuple[Text | Thinking, ...]:
-        """The parts of a message, one for consecutive deltas of a kind."""
-        return tuple([(Text if kind is TextDelta else Thinking)("".join(texts)) for kind, texts in self._pieces])
+    asked = [message for message in messages if message.role in ("user", "tool")]
+    return [part for message in asked for part in message.parts if isinstance(part, Text | Image)]
 
 
 def _parts_of_prompt(request: Request) -> int:
@@ -205,10 +247,10 @@ def _parts_of_prompt(request: Request) -> int:
     return len([part for part in last.parts if isinstance(part, Text | Image)])
 
 
-def _session_of(run: Run) -> str:
-    """Return the session of a run's conversation; empty if its log has none."""
-    found = next((current.metadata[SESSION] for current in reversed(run.rounds) if SESSION in current.metadata), "")
-    return str(found)
+def _last_of(run: Run | None, key: str) -> Any:
+    """Return the newest value of a run's metadata under a key; None if there is none."""
+    rounds = () if run is None else reversed(run.rounds)
+    return next((current.metadata[key] for current in rounds if key in current.metadata), None)
 
 
 def todos_of(entries: Iterable[Any]) -> Todos:

@@ -21,6 +21,11 @@ PASSED = ("HOME", "PATH", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", "SHELL", 
 """Variables that every agent gets. Keys are in none of them."""
 
 
+def guard_words(lifeline: int) -> tuple[str, ...]:
+    """Return the words before a command that run it below a guard. ``lifeline``: the descriptor that the guard watches."""
+    return (sys.executable, "-I", "-S", guard.__file__, str(lifeline))
+
+
 class WholeLines:
     """A reader that gives up on a line longer than its limit, which the SDK would collect without end."""
 
@@ -50,7 +55,7 @@ class AgentProcess:
         stderr = StderrTail()
         try:
             guarded = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", guard.__file__, str(lifeline), *command),
+                *(*guard_words(lifeline), *command),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=stderr.writer,

@@ -39,3 +39,10 @@ def check_holds(foreign: ForeignAgent, permissions: Permissions) -> str:
         what = f"Whether {foreign.name} asks before it writes and executes is not known"
         raise SettingsError(what, f"Let it do what it likes with approve={AUTO}; {ASK} cannot hold here")
     return f"{foreign.name} asks nobody in {mode}: it writes and executes without a question"
+
+
+def check_cost(foreign: ForeignAgent) -> None:
+    """Raise `SettingsError` if the agent does not say what it costs, so that no budget can end its run."""
+    if foreign.known.cost == "none":
+        what = f"{foreign.name} does not say what it costs, so a budget cannot be enforced"
+        raise SettingsError(what, "Limit it with max_seconds or max_tool_calls, or let it count as nothing: unpriced=True")

@@ -20,12 +20,14 @@ from agentnb.acp.door import NAME, Door
 from agentnb.acp.folder import WatchedFolder
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.process import AgentProcess
+from agentnb.acp.record import UnknownUpdates
 from agentnb.acp.terminals import Terminals, command_of
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
 from agentnb.errors import ModelError, ToolFailed
 from agentnb.tools import tool_errors
+from agentnb.tools.builtin.files.confined import place_of
 from agentnb.tools.builtin.files.reading import read_file
 from agentnb.tools.builtin.files.writing import write_file
 from agentnb.tools.builtin.shell.group import Shell
@@ -41,6 +43,10 @@ JOINS = ("_", "__", "/", ".", ": ")
 """How agents join the names of a server and its tool in a title."""
 SECONDS_BESIDE = 0.1
 """Time in which calls that were announced before it become part of the same reply as the first that is ready."""
+UNUSED = frozenset(
+    {"user_message_chunk", "available_commands_update", "current_mode_update", "config_option_update", "session_info_update"}
+)
+"""Kinds of updates of the protocol that say nothing of what a run records."""
 DENIED = "The person did not allow it."
 OF_TERMINALS = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
 KINDS_OF_OPTIONS = {True: "allow_once", False: "reject_once"}
@@ -86,14 +92,17 @@ class Session:
         """Whether a turn runs, or its end was not read yet."""
         self._deltas: deque[ReplyDelta] = deque()
         self._news = asyncio.Event()
+        self._wakes_at = 0.0
+        """The time of the event loop at which `next` was last to return without news."""
         self.calls: dict[str, ForeignCall] = {}
         """All calls of the session, by id: agents report on calls long over, too."""
         self._announced: dict[str, ForeignCall] = {}
         """Those of them that no reply has."""
+        self.unknown = UnknownUpdates()
         self.plan: list[Any] | None = None
         """The plan as last told; None before the first."""
         self.cost: float | None = None
-        """US dollars of the session so far, if the agent says it."""
+        """US dollars of the session so far, if the agent has said it since `take_cost`."""
         self._own_calls = 0
         """Calls that agentnb has made for the agent: files written, functions called."""
 
@@ -139,14 +148,20 @@ class Session:
         except TimeoutError as error:
             raise ModelError(f"{self.name} did not answer for {SECONDS_TO_START} s", self._last_words()) from error
 
+    async def cancel(self) -> None:
+        """Ask the agent to end the turn that runs, and wait a moment for that."""
+        if self._connection is None or self._turn is None:
+            return
+        with suppress(OSError):  # with its subclass TimeoutError: an agent that reads nothing takes no cancellation
+            async with asyncio.timeout(SECONDS_TO_CANCEL):
+                await self._connection.send_notification("session/cancel", {"sessionId": self.id})
+                await asyncio.wait((self._turn,))
+
     async def close(self) -> None:
         """Cancel the turn that runs, and end the process with all that it began."""
         try:
-            if self.is_in_turn and self._connection is not None and self._turn is not None:
-                with suppress(OSError):  # with its subclass TimeoutError: an agent that reads nothing takes no cancellation
-                    async with asyncio.timeout(SECONDS_TO_CANCEL):
-                        await self._connection.send_notification("session/cancel", {"sessionId": self.id})
-                        await asyncio.wait((self._turn,))
+            if self.is_in_turn:
+                await self.cancel()
         finally:
             if self._turn is not None:
                 self._turn.cancel()
@@ -176,8 +191,17 @@ class Session:
             turn.exception()  # a turn that nobody waits for any longer is no error of this program
         self._news.set()
 
-    async def next(self) -> ReplyDelta | list[ForeignCall] | Mapping[str, Any]:
-        """Return the next delta, else the calls that are ready, else the end of the turn. Raises `ModelError`."""
+    def take_cost(self) -> float | None:
+        """Return the US dollars of the session so far; None if the agent has not said it since the last call of this."""
+        cost, self.cost = self.cost, None
+        return cost
+
+    async def next(self, until: float | None = None) -> ReplyDelta | list[ForeignCall] | Mapping[str, Any] | None:
+        """Return the next delta, else the calls that are ready, else the end of the turn; None at the time ``until``.
+
+        Raises `ModelError`.
+        """
+        loop = asyncio.get_running_loop()
         while True:
             self._news.clear()
             if self._deltas:
@@ -193,6 +217,11 @@ class Session:
             if self._turn.done():
                 self.is_in_turn = False
                 return {"stopReason": "unknown", **await self._turn}
+            if until is not None and until != self._wakes_at:
+                self._wakes_at = until
+                loop.call_at(until, self._news.set)
+            if until is not None and loop.time() >= until:
+                return None
             await self._news.wait()
 
     @property
@@ -230,11 +259,11 @@ class Session:
             if not self._is_loading:  # what a loaded session tells again is no news
                 self._take(params["update"])
         elif message.get("method") == "session/request_permission" and isinstance(params.get("toolCall"), dict):
-            self._call(params["toolCall"]).ask(params.get("options"), self._work_dir)
+            self._call(params["toolCall"], is_question=True).ask(params["toolCall"], params.get("options"), self._work_dir)
         self._news.set()
 
     def _take(self, update: Mapping[str, Any]) -> None:
-        match update.get("sessionUpdate"):
+        match str(update.get("sessionUpdate")):
             case "agent_message_chunk" | "agent_thought_chunk" as kind:
                 content = update.get("content")
                 text = content.get("text") if isinstance(content, dict) else None
@@ -248,11 +277,13 @@ class Session:
                 cost = update.get("cost")
                 if isinstance(cost, dict) and cost.get("currency") == "USD" and isinstance(cost.get("amount"), int | float):
                     self.cost = float(cost["amount"])
+            case kind if kind not in UNUSED:
+                self.unknown.take(kind, update)
 
-    def _call(self, update: Mapping[str, Any]) -> ForeignCall:
+    def _call(self, update: Mapping[str, Any], *, is_question: bool = False) -> ForeignCall:
         call_id = str(update.get("toolCallId"))
         call = self.calls.get(call_id) or self._begin_call(ForeignCall(call_id))
-        call.merge(update)
+        call.merge(update, is_question=is_question)
         named = [block.get("terminalId") for block in call.content if isinstance(block, dict)]
         call.terminal = call.terminal or next(filter(None, map(self._terminals.get, named)), None)
         is_named = call.is_at_door or call.title.removeprefix("mcp__") in self._titles
@@ -279,7 +310,7 @@ class Session:
             return None
         if method == "session/request_permission":
             call = self.calls[str(params["toolCall"]["toolCallId"])]
-            is_allowed = call.is_at_door or (await asyncio.shield(call.answer) and not call.is_changed)
+            is_allowed = call.is_at_door or (await asyncio.shield(call.answer) and not call.asks_anew)
             of_kind = [option for option in call.options or () if option.get("kind") == KINDS_OF_OPTIONS[is_allowed]]
             chosen = next((option["optionId"] for option in of_kind if "optionId" in option), None)
             return {"outcome": {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}}
@@ -324,8 +355,6 @@ class Session:
             except Exception as error:  # of a path that no system has, of numbers that are texts
                 outcome = tool_errors.raised(kind, error)
         call.close("failed", outcome.text)
-        if outcome.error_code == "not_found":
-            raise RequestError.resource_not_found(subject)
         raise RequestError.invalid_params({"details": outcome.text})
 
     def _run_within(self, call: ForeignCall, context: ToolContext) -> None:
@@ -359,6 +388,8 @@ class Session:
 
     async def _read(self, params: Mapping[str, Any]) -> dict[str, Any]:
         path, first, limit = _text_of(params, "path"), max(0, (params.get("line") or 1) - 1), params.get("limit")
+        if self._is_missing(path):  # no call: kimi looks for files of instructions whenever it reads or writes
+            raise RequestError.resource_not_found(path)
 
         async def read(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
             lines = redact(await read_file(context, path)).splitlines(keepends=True)
@@ -367,6 +398,13 @@ class Session:
             return {"content": text}
 
         return await self._serve("read", {"path": path}, read)
+
+    def _is_missing(self, path: str) -> bool:
+        """Return whether there is no such file in the working folder."""
+        try:
+            return not Path(place_of(path, self._work_dir).real).exists()
+        except ToolRefused:  # it is elsewhere
+            return False
 
     async def _open(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Open a terminal for the agent."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import re
 import shlex
 import signal
@@ -11,12 +12,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
+from agentnb.acp.process import guard_words
 from agentnb.commands.invocation import HARMLESS_NAME
 from agentnb.core.redaction import redact
 from agentnb.tools.builtin.files.confined import place_of
 from agentnb.tools.builtin.shell.group import Shell, command_outcome, run_command
 from agentnb.tools.builtin.shell.output import BoundedOutput, Bounds
 from agentnb.tools.builtin.shell.process import ProcessResult
+from agentnb.tools.builtin.shell.sandbox import Sandboxed
 from agentnb.tools.defaults import MAX_TERMINAL_BYTES
 from agentnb.tools.rendering import success
 from agentnb.tools.tool import ToolContext, ToolOutcome, failure
@@ -81,7 +84,16 @@ class Terminal:
     def __init__(self, shell: Shell, context: ToolContext, command: str, max_bytes: int) -> None:
         """``max_bytes``: output that is kept, the last."""
         self._output = _Output(max_bytes)
-        self._work = asyncio.ensure_future(run_command(shell, context, command, math.inf, self._output))
+        self._work = asyncio.ensure_future(self._run(shell, context, command))
+
+    async def _run(self, shell: Shell, context: ToolContext, command: str) -> Sandboxed:
+        """Run the command below a guard, which ends it with the kernel."""
+        lifeline, held = os.pipe()
+        try:
+            return await run_command(shell, context, command, math.inf, self._output, guard_words(lifeline), (lifeline,))
+        finally:
+            os.close(lifeline)
+            os.close(held)
 
     async def check_started(self) -> None:
         """Raise `ToolRefused` if the command cannot be started."""

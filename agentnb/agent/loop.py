@@ -19,7 +19,7 @@ from agentnb.core.log import events as e
 from agentnb.core.log.work_events import GuidanceDrawn
 from agentnb.core.messages import Message, encodable
 from agentnb.core.redaction import change_texts
-from agentnb.core.run.rounds import ASKED_FOR_TOOLS, FINAL_ANSWER, WorkflowRound
+from agentnb.core.run.rounds import ASKED_FOR_TOOLS, BROKEN_OFF, FINAL_ANSWER, WorkflowRound
 from agentnb.errors import AgentnbError, ContextOverflow, ModelError
 from agentnb.guidance.draws import Draw, next_round
 from agentnb.guidance.prompts import prompt
@@ -105,7 +105,7 @@ class Loop:
 
     async def _whole_round(self, why: Continue) -> None:
         """Read what came from outside, run a round, and look at what it left."""
-        if self._inbox.has_news:
+        if self._inbox.has_news and not self._is_in_turn():
             await self._lifecycle.read_inbox()
             self._todos.look()  # the run may have waited for the person
         if self._servers is not None and self._servers.has_news:
@@ -114,11 +114,15 @@ class Loop:
         if self._asked is not None:
             await self._asked.look()
             self._lifecycle.settle()
-        if self._inbox.has_news:
+        if self._inbox.has_news and not self._is_in_turn():
             await self._lifecycle.read_inbox()
         self._todos.look()
         if self._draw is not None:
             self._draw_guidance(self._draw)
+
+    def _is_in_turn(self) -> bool:
+        """Return whether the run is paused while an agent of others is in its turn, which goes on and is recorded."""
+        return self._inbox.is_paused and getattr(self._calls.model, "is_in_turn", False)
 
     async def final_answer(self, limit: Stop) -> None:
         """Tell the model which limit was reached, and request one more reply, without tools."""
@@ -158,7 +162,11 @@ class Loop:
     async def _resume_round(self, current: WorkflowRound) -> None:
         """Finish the round that was open when another process died."""
         is_last = current.is_final
-        if current.stop_reason == "broken_off":
+        if (streamed := self._log.run.streamed_reply) is not None:
+            message, metadata = streamed
+            self._log.emit(e.ModelReplied, message=message, metadata=metadata, stop_reason=BROKEN_OFF, seconds=None)
+            self._finish_round("error")
+        elif current.stop_reason == BROKEN_OFF:
             self._finish_round("error")
         elif current.reply is None and is_last:
             await self._final_round(self._reply(may_call=False))

@@ -125,8 +125,9 @@ class AgentRun(PendingRun):
             from agentnb.acp.model import AcpModel
 
             foreign: Any = self.agent.used_model
-            before = self.context.options.continue_from or self.recovered
-            made = AcpModel(foreign, self.context.work_dir, self._todos.log_plan, self.toolbox, before)
+            before, tell_todos = self.context.options.continue_from or self.recovered, self._todos.log_plan
+            is_same = self.recovered is not None
+            made = AcpModel(foreign, self.context.work_dir, tell_todos, self.toolbox, before, is_recovered=is_same)
             self._model = self._foreign = made
         else:
             self._model = make_model(self.agent.used_model)
@@ -149,9 +150,12 @@ class AgentRun(PendingRun):
     def check(self) -> None:
         """Raise `SettingsError` if a built-in tool cannot work here, or if a budget needs a price that is unknown."""
         self.toolbox.check_usable()
-        if self._foreign is not None and (warning := self._foreign.check(self.context.elicitation.permissions)):
-            self.context.warnings = (*self.context.warnings, (warning, ""))
-        if self.context.budget.has_limit():
+        has_budget = self.context.budget.has_limit()
+        if self._foreign is not None:
+            may_cost = has_budget and not self.agent.unpriced
+            if warning := self._foreign.check(self.context.elicitation.permissions, has_budget=may_cost):
+                self.context.warnings = (*self.context.warnings, (warning, ""))
+        elif has_budget:
             assert self._model is not None, "it is made first"
             check_has_price(self._model, self.agent, self.context.budget)
 
@@ -161,6 +165,9 @@ class AgentRun(PendingRun):
         if agent.context is not None and not self.prompt.text.strip():
             return Clarification(log, agent.context.profile)
         assert self._model is not None, "it is made first"
+        if self._foreign is not None:
+            context.elicitation.wait_while_paused = lifecycle.wait_while_paused
+            lifecycle.end_turn = self._foreign.end_turn
         # A run keeps its own history setting to the end, whatever agent resumes it.
         history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
         toolbox = self.toolbox if self._foreign is None else self._foreign.tools

@@ -17,11 +17,15 @@ INTERRUPTED = "interrupted"
 
 
 class Command(NamedTuple):
-    """One command. ``text``: the message, the reason to stop, or the id of a grant to take back; ``answer``: to a question."""
+    """One command. ``text``: the message, the reason to stop, or the id of a grant to take back; ``answer``: to a question.
+
+    ``now``: an agent of others ends its turn for the message.
+    """
 
     name: CommandName
     text: str = ""
     answer: Answer | None = None
+    now: bool = False
 
 
 class Inbox:
@@ -58,13 +62,13 @@ class Inbox:
         if self._around is not None:
             self._around._remove(self)
 
-    def put(self, name: CommandName, text: str = "", answer: Answer | None = None) -> None:
+    def put(self, name: CommandName, text: str = "", answer: Answer | None = None, *, now: bool = False) -> None:
         """Put a command; a stop counts at once, even before the loop reads it.
 
         An answer is not queued: a tool waits for it in the middle of a round, so ``wake`` gets it at once. Nor is the end of a
         grant, which the next call must know.
         """
-        command = Command(name, text, answer)
+        command = Command(name, text, answer, now)
         if name == "stop":
             self.stop_requested = True
         if answer is None and name != "withdraw":
@@ -84,6 +88,11 @@ class Inbox:
     def has_news(self) -> bool:
         """Whether a command or a stop is waiting to be read."""
         return bool(self.unread) or self.stop_requested
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the last command of its kind was to pause, also if the loop has not read it."""
+        return self._is_paused
 
     @property
     def has_nested(self) -> bool:

@@ -6,6 +6,8 @@ the results of all of them are together in the one ``tool`` message that follows
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -99,6 +101,11 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 def user(text: str) -> Message:
     """Return a user message with this text."""
     return Message("user", (Text(encodable(text)),))
+
+
+def joined(parts: Iterable[Text | Thinking]) -> tuple[Text | Thinking, ...]:
+    """Return the parts of a reply that came in pieces: consecutive pieces of a kind are one part."""
+    return tuple([kind("".join([part.text for part in pieces])) for kind, pieces in groupby(parts, type)])
 
 
 def encodable(text: str) -> str:

@@ -68,6 +68,7 @@ OF_POLICIES = frozenset(
         "tool_words",
         "usage_inside",
         "should_continue",
+        "streamed_reply",
         "take_failures",
         "take_unlogged",
     }

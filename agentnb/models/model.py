@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 from agentnb.core.log.events import ReplyDelta
-from agentnb.core.messages import Message
+from agentnb.core.messages import Message, Text, Thinking
 from agentnb.core.request import Request
 from agentnb.core.usage import UNKNOWN, Usage
 
@@ -46,6 +46,14 @@ class Unshown(msgspec.Struct, frozen=True, gc=False):
     characters: int
 
 
+class Checkpoint(msgspec.Struct, frozen=True, gc=False):
+    """Parts of the reply that the log is to have now, since no request can bring them again: the deltas after the last one."""
+
+    parts: tuple[Text | Thinking, ...]
+    metadata: dict[str, Any] = {}
+    """Metadata of the reply, as far as it is known."""
+
+
 class Notice(msgspec.Struct, frozen=True, gc=False):
     """A warning for the person about the call, once per run."""
 
@@ -53,7 +61,7 @@ class Notice(msgspec.Struct, frozen=True, gc=False):
     advice: str = ""
 
 
-StreamItem: TypeAlias = ReplyDelta | Unshown | Retry | Notice | Reply
+StreamItem: TypeAlias = ReplyDelta | Unshown | Checkpoint | Retry | Notice | Reply
 
 
 @runtime_checkable

@@ -16,6 +16,7 @@ from agentnb.core.log.events import (
     Delta,
     Event,
     ReplyDelta,
+    ReplyStreamed,
     RunFinished,
     ToolFinished,
     ToolPrinted,
@@ -185,7 +186,7 @@ class EventLog:
         if self._watchers:
             if self._untold is not None:
                 self._tell_untold()
-            if self._streaming is not None:
+            if self._streaming is not None and type(event) is not ReplyStreamed:  # in the middle of a stream
                 self._end_stream()
             self.tell(event)
         return event  # type: ignore[no-any-return]  # of this kind

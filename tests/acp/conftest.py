@@ -13,7 +13,12 @@ from agentnb.acp.known_agents import KnownAgent, known_agents
 
 PROGRAM = Path(__file__).with_name("fake_agent.py")
 FAKE = KnownAgent(
-    command=(sys.executable, str(PROGRAM)), asks_in="default", usage="turn", install="nothing to install", terminals=True
+    command=(sys.executable, str(PROGRAM)),
+    asks_in="default",
+    usage="turn",
+    errors="error",
+    install="nothing to install",
+    terminals=True,
 )
 
 

@@ -32,6 +32,9 @@ class Agent:
         self.mode = "auto"
         self.is_cancelled = False
         self.calls = 0
+        self.turns = 0
+        self.cost = 0.0
+        self.reason = "end_turn"
         self.client: dict[str, Any] = {}
         self.argument = ""
         """The prompt behind its first word."""
@@ -96,6 +99,11 @@ class Agent:
         self.say("Hello ")
         self.say("there.")
 
+    def words(self) -> None:
+        """Say many words, each by itself."""
+        for _ in range(5_000):
+            self.say("tok ")
+
     def write(self) -> None:
         """Write a file, if that is allowed."""
         self.say("I will write.")
@@ -120,7 +128,7 @@ class Agent:
         """Ask about a file, the named one or a.txt, and have it written."""
         path = self.argument or "a.txt"
         call_id = self.call("edit", f"Write {path}", path=path, content="alpha\n")
-        if self.ask(call_id) == "yes":
+        if self.ask(call_id, rawInput={"diff": "+alpha"}) == "yes":
             self.request("fs/write_text_file", path=str(Path(path).absolute()), content="alpha\n")
             self.end(call_id, "1 line written")
             self.say("Written.")
@@ -181,6 +189,18 @@ class Agent:
             self.end(call_id, "The agent's words for it.")
         else:
             self.end(call_id, "rejected", "failed")
+
+    def switch(self) -> None:
+        """Ask about a harmless command, and have the named one run in its place."""
+        call_id = self.call("execute", "Bash", command="true")
+        if self.ask(call_id) == "yes":
+            self.update("tool_call_update", toolCallId=call_id, rawInput={"command": self.argument})
+            self.terminal(call_id)
+            self.end(call_id, "")
+
+    def probe(self) -> None:
+        """Look for the named file through the client."""
+        self.say(str(self.request("fs/read_text_file", path=str(Path(self.argument).absolute()))["error"]["code"]))
 
     def unasked_shell(self) -> None:
         """Have the named command run in a terminal without asking first."""
@@ -256,6 +276,13 @@ class Agent:
         while True:
             self.receive()
 
+    def half(self) -> None:
+        """Say half, and the rest once there is a file."""
+        self.say("Half")
+        while not Path("go").exists():
+            self.receive()
+        self.say(" and half.")
+
     def die(self) -> None:
         """End in the middle of a turn."""
         self.say("Now ")
@@ -292,9 +319,45 @@ class Agent:
         call_id = self.call("execute", "notebook_total", command="rm -r data")
         self.say(self.ask(call_id))
 
+    def grow(self) -> None:
+        """Send the arguments of a call again as they grow, then its result."""
+        call_id = self.call("execute", "echo out", command="echo out")
+        for end in range(1, 50):
+            content = [{"type": "content", "content": {"type": "text", "text": '{"command": "echo out"}'[:end]}}]
+            self.update("tool_call_update", toolCallId=call_id, status="pending", content=content)
+        self.ask(call_id)
+        self.end(call_id, "out")
+
+    def change(self) -> None:
+        """Run another command than the one that was asked about."""
+        call_id = self.call("execute", "ls", command="ls")
+        if self.ask(call_id) == "yes":
+            self.update("tool_call_update", toolCallId=call_id, status="in_progress", rawInput={"command": "rm -r data"})
+            self.end(call_id, "gone")
+            self.say("Changed.")
+
+    def spend(self) -> None:
+        """Tell what the session has cost, before a call and after it."""
+        self.cost += 0.25
+        self.update("usage_update", used=1, size=9, cost={"amount": self.cost, "currency": "USD"})
+        self.unasked()
+        self.cost += 0.5
+        self.update("usage_update", used=2, size=9, cost={"amount": self.cost, "currency": "USD"})
+
+    def refuse(self) -> None:
+        """Report an error of the provider as words."""
+        self.say("Error: 401 invalid key\nTry again later.")
+
+    def cut(self) -> None:
+        """End the turn at a limit."""
+        self.say("Half of it")
+        self.reason = "max_tokens"
+
     def odd(self) -> None:
         """Send kinds that nobody knows, and lines that are no messages."""
-        self.update("colour_update", colour="red")
+        for colour in ("red", "blue"):
+            self.update("colour_update", colour=colour)
+        self.update(["no", "kind"])  # type: ignore[arg-type]
         print("this is no JSON", flush=True)
         self.say("Odd.")
 
@@ -339,6 +402,7 @@ class Agent:
             return {"sessionId": self.session, "modes": {"currentModeId": self.mode, "availableModes": modes}}
         if method == "session/load":
             self.session = params["sessionId"]
+            self.cost, self.turns = 0.75, 7
             self.update("user_message_chunk", content={"type": "text", "text": "hello"})
             self.say("Hello there.")
             return {}
@@ -347,8 +411,9 @@ class Agent:
             self.mode = params["modeId"]
             return {}
         if method == "session/prompt":
-            self.is_cancelled = False
-            text = "".join(block.get("text", "") for block in params["prompt"])
+            self.is_cancelled, self.reason = False, "end_turn"
+            self.turns += 1
+            text = " ".join(block.get("text", "") for block in params["prompt"])
             self.argument = text.partition(" ")[2]
             for word in text.split():
                 play = getattr(self, word.strip("."), None)
@@ -358,9 +423,10 @@ class Agent:
                 self.say(self.session)
             if text == "mode":
                 self.say(self.mode)
+            times = self.turns if "sums" in sys.argv else 1
             return {
-                "stopReason": "cancelled" if self.is_cancelled else "end_turn",
-                "usage": {"inputTokens": 12, "outputTokens": 3, "totalTokens": 15},
+                "stopReason": "cancelled" if self.is_cancelled else self.reason,
+                "usage": {"inputTokens": 12 * times, "outputTokens": 3 * times, "totalTokens": 15 * times},
             }
         raise AssertionError(method)
 

@@ -65,6 +65,11 @@ def test_a_file_is_read_within_the_call_about_it(
     assert run.text == code
 
 
+def test_a_look_for_a_file_that_is_not_there_is_no_call(fake: Make) -> None:
+    run = fake().run_sync("probe AGENTS.md")
+    assert (run.text, _records(run)) == ("-32002", [])
+
+
 def test_a_key_in_a_file_does_not_reach_the_agent(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key := "sk-" + 30 * "k")
     (tmp_path / "keys.txt").write_text(f"one\n{key}\n")

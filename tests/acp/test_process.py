@@ -28,7 +28,7 @@ from agentnb import Agent, Store
 from agentnb.acp.known_agents import known_agents
 known_agents()["fake"] = FAKE
 tell = lambda item: print(getattr(item, "seq", "words"), flush=True)
-Agent(acp="fake").run_sync("write two unasked deaf", watch=tell, store=Store("runs"), approve="auto")
+Agent(acp="fake").run_sync({prompt!r}, watch=tell, store=Store("runs"), approve="auto")
 """
 HEARD = 21
 """Lines that the kernel prints before the agent heeds nothing any more."""
@@ -78,7 +78,7 @@ def test_nothing_survives_a_stop_or_an_end(fake: Callable[..., Agent], word: str
 @pytest.mark.slow("five kernels, each killed later than the one before")
 def test_nothing_survives_or_is_lost_when_the_kernel_is_killed(word: str, tmp_path: Path) -> None:
     kills = size(5, nightly=200)
-    command = [sys.executable, "-c", KERNEL.format(folder=str(Path(__file__).parent))]
+    command = [sys.executable, "-c", KERNEL.format(folder=str(Path(__file__).parent), prompt="write two unasked deaf")]
     for number in range(kills):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -94,6 +94,47 @@ def test_nothing_survives_or_is_lost_when_the_kernel_is_killed(word: str, tmp_pa
         store = Store(folder / "runs")
         kept = {event.seq for run_id in store.ids() for event in store.load(run_id).events}
         assert {int(line) for line in heard if line.strip().isdigit()} <= kept
+
+
+TREE = "export LANG={word}; setsid sh -c 'echo > ready; exec tail -f /dev/null' & wait"
+"""A command of which a process that has left its group says when it is there."""
+
+
+@pytest.fixture
+def ready(tmp_path: Path) -> Path:
+    """A file that is read once a command of the test has written it."""
+    os.mkfifo(path := tmp_path / "ready")
+    return path
+
+
+@needs_proc
+def test_nothing_of_a_command_survives_a_stop(fake: Callable[..., Agent], word: str, ready: Path) -> None:
+    live = fake().start("shell " + TREE.format(word=word), approve="auto")
+    ready.read_text()
+    assert len(marked(word)) >= 3  # the guard, the agent, and what has left the group of the command
+    live.stop()
+    assert live.result(SECONDS).status == "cancelled"
+    assert not wait_until_gone(word)
+
+
+@needs_proc
+def test_nothing_of_a_command_survives_a_kill_of_the_kernel(word: str, tmp_path: Path, ready: Path) -> None:
+    code = KERNEL.format(folder=str(Path(__file__).parent), prompt="shell " + TREE.format(word=word))
+    with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path) as kernel:
+        ready.read_text()
+        count = len(marked(word))
+        os.kill(kernel.pid, signal.SIGKILL)
+    assert count >= 4  # the kernel too
+    assert not wait_until_gone(word)
+
+
+@needs_proc
+def test_a_command_that_still_runs_ends_with_the_run(fake: Callable[..., Agent], word: str) -> None:
+    run = fake().run_sync(f"leave export LANG={word}; echo out; exec tail -f /dev/null", approve="auto")
+    (record,) = run.rounds[0].records
+    assert record.result is not None
+    assert (run.status, record.result.text) == ("completed", "out\n[The command still runs.]")
+    assert not wait_until_gone(word)
 
 
 @needs_proc

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,18 @@ from msgspec.structs import replace
 
 from agentnb import Agent, replay
 from agentnb.acp.known_agents import KnownAgent
+from agentnb.acp.record import UNKNOWN_UPDATES
 from agentnb.agent.from_log import agent_of
-from agentnb.core.log.events import CallBlocked, QuestionAsked, RoundStarted, TextDelta, ThinkingDelta, TodosChanged, Warned
+from agentnb.core.log.events import (
+    CallBlocked,
+    CommandReceived,
+    QuestionAsked,
+    RoundStarted,
+    TextDelta,
+    ThinkingDelta,
+    TodosChanged,
+    Warned,
+)
 from agentnb.core.log.well_formed import check_events
 from agentnb.core.usage import Usage
 from agentnb.errors import ModelError, SettingsError
@@ -94,8 +105,72 @@ def test_a_plan_is_the_todo_list(fake: Make) -> None:
     assert {event.by for event in run.events if isinstance(event, TodosChanged)} == {"model"}
 
 
-def test_what_nobody_knows_ends_nothing(fake: Make) -> None:
-    assert fake().run_sync("odd").text == "Odd."
+def test_an_update_of_an_unknown_kind_is_counted_and_ends_nothing(fake: Make) -> None:
+    run = fake().run_sync("odd")
+    assert run.text == "Odd."
+    updates = run.last_round.metadata[UNKNOWN_UPDATES]
+    assert {kind: update["count"] for kind, update in updates.items()} == {"colour_update": 2, "['no', 'kind']": 1}
+    assert json.loads(updates["colour_update"]["first"]) == {"sessionUpdate": "colour_update", "colour": "red"}
+
+
+def test_content_that_is_sent_again_as_it_grows_is_logged_once(fake: Make) -> None:
+    run = fake().run_sync("grow", approve="auto")
+    (record,) = [record for current in run.rounds for record in current.records]
+    assert (record.call.arguments, record.result and record.result.text) == ({"command": "echo out"}, "out")
+    assert len(run.events) == len(fake().run_sync("open", approve="auto").events)
+
+
+def test_rounds_are_marked_as_inferred(fake: Make) -> None:
+    run = fake().run_sync("unasked", approve="auto")
+    assert [current.metadata["rounds"] for current in run.rounds] == ["inferred", "inferred"]
+
+
+def test_a_question_that_shows_a_diff_changes_no_arguments(fake: Make) -> None:
+    run = fake().run_sync("through", approve="auto")
+    (record,) = run.rounds[0].records
+    assert (sorted(record.call.arguments), list(run.warnings)) == (["content", "path"], [])
+
+
+@pytest.mark.parametrize(
+    ("prompt", "errors", "status", "stop_reason"),
+    [
+        ("refuse", r"^Error: \d{3} ", "failed", "error"),
+        ("hello", r"^Error: \d{3} ", "completed", "natural"),
+        ("refuse", "error", "completed", "natural"),
+        ("refuse", "", "unknown", "unchecked"),
+        ("cut", "error", "stopped", "max_tokens"),
+    ],
+)
+def test_the_end_of_a_run_is_what_its_row_can_tell(
+    fake: Make, table: dict[str, KnownAgent], prompt: str, errors: str, status: str, stop_reason: str
+) -> None:
+    table["fake"] = replace(table["fake"], errors=errors)
+    run = fake().start(prompt).result(20) if status != "failed" else failed(fake(), prompt)
+    assert (run.status, run.stop_reason) == (status, stop_reason)
+    assert "gone as recorded" in str(replay(run))
+    if status == "failed":
+        assert str(run.error) == "acp:fake: Error: 401 invalid key"
+        assert (run.usage, run.text) == (Usage(12, 3), "Error: 401 invalid key\nTry again later.")
+
+
+def failed(agent: Agent, prompt: str) -> Any:
+    """Return a run that has failed in its first round."""
+    with pytest.raises(ModelError) as raised:
+        agent.run_sync(prompt)
+    return raised.value.run
+
+
+@pytest.mark.parametrize("limit", ["max_tool_calls", "max_seconds", "budget"])
+def test_limits_of_calls_time_and_money_end_the_turn(fake: Make, table: dict[str, KnownAgent], limit: str) -> None:
+    table["fake"] = replace(table["fake"], cost="session")
+    prompt, value = {"max_tool_calls": ("two unasked", 2), "max_seconds": ("deaf", 0.5), "budget": ("spend spend", 0.2)}[limit]
+    run = fake(**{limit: value}).run_sync(prompt, approve="auto")
+    assert (run.status, run.stop_reason) == ("limited", limit)
+
+
+def test_a_budget_is_refused_where_the_cost_is_not_known(fake: Make) -> None:
+    with pytest.raises(SettingsError, match="acp:fake does not say what it costs, so a budget cannot be enforced"):
+        fake(budget=1.0).run_sync("hello")
 
 
 def test_an_agent_that_dies_fails_the_run_with_its_last_words(fake: Make) -> None:
@@ -115,11 +190,19 @@ def test_a_call_that_the_agent_leaves_open_ends_with_its_turn(fake: Make, prompt
     check_events(run.events, "the log")
 
 
-@pytest.mark.parametrize(("prompt", "is_named"), [("unasked", True), ("late", False)])
-def test_a_command_that_ran_unasked_although_denied_is_named(fake: Make, prompt: str, is_named: bool) -> None:
-    run = fake().run_sync(prompt, permissions={"bash": "deny"}, approve="auto")
-    warnings = [event.message for event in run.events if isinstance(event, Warned)]
-    assert warnings == is_named * ["acp:fake did not ask about bash: it may have run although it was not allowed"]
+@pytest.mark.parametrize(
+    ("prompt", "verdict", "warning"),
+    [
+        ("unasked", "deny", "acp:fake did not ask about bash: it may have run although it was not allowed"),
+        ("late", "deny", "acp:fake ended its turn after bash was not allowed"),
+        ("change", "allow", "acp:fake has changed the arguments of bash after the call was judged"),
+    ],
+)
+def test_a_call_that_escapes_or_ends_its_turn_is_a_warning(fake: Make, prompt: str, verdict: str, warning: str) -> None:
+    run = fake().run_sync(prompt, permissions={"bash": verdict}, approve="auto")
+    assert [event.message for event in run.events if isinstance(event, Warned)] == [warning]
+    (record,) = run.rounds[0].records
+    assert record.call.arguments in ({"command": "echo out"}, {"command": "make"}, {"command": "ls"})
 
 
 def test_a_run_is_replayed_as_it_went(fake: Make) -> None:
@@ -156,6 +239,57 @@ def test_a_conversation_goes_on_where_the_agent_can_load_it(
     warnings = [event.message for event in second.events if isinstance(event, Warned)]
     assert bool(warnings) is is_forgetful
     assert all("cannot load the conversation" in warning for warning in warnings)
+
+
+def test_a_pause_holds_questions_and_a_turn_goes_on(fake: Make) -> None:
+    told: list[object] = []
+
+    def watch(item: object) -> None:
+        if isinstance(item, TextDelta):
+            told.append(item.text)
+        elif isinstance(item, CommandReceived | QuestionAsked):
+            told.append(item.command if isinstance(item, CommandReceived) else "asked")
+        if item == TextDelta("Hello "):
+            live.pause()
+        elif isinstance(item, CommandReceived) and item.command == "pause":
+            live.resume()
+
+    rules = {"bash": "allow", "write_file": "ask"}
+    live = fake().start("hello unasked write", approve=lambda call, run: True, permissions=rules, watch=watch)
+    run = live.result(20)
+    assert run.text == "Written."
+    assert told == ["Hello ", "there.", "Ran.", "I will write.", "pause", "resume", "asked", "Written."]
+    check_events(run.events, "the log")
+
+
+def test_a_pause_holds_the_next_turn(fake: Make) -> None:
+    told: list[str] = []
+
+    def watch(item: object) -> None:
+        if isinstance(item, CommandReceived):
+            told.append(item.command)
+            if item.command == "pause":
+                live.resume()
+        elif item == TextDelta("Hello "):
+            live.pause()
+            live.say("mode")
+        elif isinstance(item, TextDelta):
+            told.append(item.text)
+
+    live = fake().start("hello", watch=watch)
+    assert live.result(20).text == "default"
+    assert told == ["there.", "pause", "say", "resume", "default"]
+
+
+@pytest.mark.parametrize("prompt", ["sleep", "write"])
+def test_what_is_said_now_ends_the_turn_and_is_the_next_prompt(fake: Make, prompt: str) -> None:
+    def watch(item: object) -> None:
+        if item == TextDelta("Sleeping") or isinstance(item, QuestionAsked):
+            live.say("mode", now=True)
+
+    live = fake().start(prompt, watch=watch)
+    run = live.result(20)
+    assert (run.text.removeprefix("Was rejected."), run.status) == ("default", "completed")
 
 
 def test_what_the_person_says_meanwhile_is_the_next_prompt(fake: Make) -> None:

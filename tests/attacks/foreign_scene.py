@@ -168,7 +168,7 @@ class Scene:
         patch.setattr(session, "SECONDS_TO_CANCEL", 0.05)
         patch.setattr(session, "SECONDS_BESIDE", 0.01)
         patch.setattr(process, "MAX_LINE_BYTES", 2**20)
-        row = KnownAgent(command=(sys.executable,), asks_in="default", keys=("HOSTILE_API_KEY",))
+        row = KnownAgent(command=(sys.executable,), asks_in="default", keys=("HOSTILE_API_KEY",), errors="error")
         patch.setitem(known_agents(), "hostile", row)
         patch.setattr(session.AgentProcess, "start", self._start)
         notebook = NotebookFile(self.work / "open.ipynb", 0.0, ())

@@ -11,7 +11,8 @@ from run_builder import START, Story
 from agentnb.advice import advised
 from agentnb.context.continued_messages import history_of
 from agentnb.core.log import events as e
-from agentnb.core.messages import Message, Text, ToolCall, user
+from agentnb.core.log.logged_messages import LoggedMessages
+from agentnb.core.messages import Message, Text, Thinking, ToolCall, user
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.rounds import FINAL_ANSWER, Retry, WorkflowRound
 from agentnb.core.todos import Todo
@@ -40,6 +41,30 @@ def guided_rounds() -> Story:
     story.add(e.ModelReplied, message=Message("assistant", (TWO, THREE)), signals=("continue",)).ran(TWO).blocked(THREE)
     story.add(e.TodosChanged, todos=(Todo(1, "Add", "completed"),), by="model", call_id="2").ended()
     return story.add(e.LoopDetected, rule="said", first=0, last=1, sentence="Again.").over("stopped", "loop_detected")
+
+
+def streamed(*parts: Text | Thinking, **metadata: Any) -> tuple[type[e.Event], dict[str, Any]]:
+    return e.ReplyStreamed, {"parts": parts, "metadata": metadata}
+
+
+@pytest.mark.parametrize(
+    ("facts", "reply"),
+    [
+        ([streamed(Thinking("Hm"), Text("I ")), streamed(Text("look."), session="s1")], (Thinking("Hm"), Text("I look."))),
+        ([streamed(Text("I ")), (e.RetryScheduled, {"attempt": 1, "seconds": 1.0, "reason": "busy"})], None),
+        ([streamed(Text("I ")), (e.ModelReplied, {"message": Message("assistant", (Text("I look."),))})], (Text("I look."),)),
+        ([streamed(Text("I ")), (e.RoundFinished, {"index": 0, "status": "error"})], None),
+    ],
+)
+def test_what_streamed_is_the_reply_where_the_process_died(facts: Any, reply: Any) -> None:
+    story = Story().begun().extend(*facts)
+    whole, alone = folded(story), LoggedMessages(story.events)
+    whole.mark_interrupted()
+    alone.mark_interrupted()
+    assert whole.rounds[0].reply == (None if reply is None else Message("assistant", reply))
+    assert list(whole.messages) == alone.messages
+    if "session" in whole.rounds[0].metadata:
+        assert (whole.text, whole.rounds[0].stop_reason) == ("I look.", "broken_off")
 
 
 def folded(story: Story) -> Run:

@@ -84,6 +84,7 @@ WRONG: dict[str, tuple[list[Fact], str]] = {
         [*begun(0), REPLIED, GUIDED],
         "after the reply",
     ),
+    "a part of a reply after it": ([*begun(0), REPLIED, (e.ReplyStreamed, {"parts": ()})], "after the reply of its round"),
     "a result without a call": ([*begun(0), *answered(CALL)[1:]], "about the call 'c1', which was never made"),
     "a start without a call": ([*begun(0), STARTED], "tool_started is about the call 'c1', which was never made"),
     "two results for one call": ([*begun(0), REPLIED, *answered(CALL), *answered(CALL)[1:]], "has its result already"),

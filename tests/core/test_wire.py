@@ -72,6 +72,7 @@ def test_kinds_are_named_in_the_past_tense_in_snake_case() -> None:
         "context_compacted",
         "spent_besides",
         "model_replied",
+        "reply_streamed",
         "tool_admitted",
         "tool_started",
         "tool_finished",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from functools import partial
 from html import unescape
+from itertools import count
 
 import pytest
 from msgspec.structs import replace
-from run_builder import START, Fact, begun, run_of
+from run_builder import START, Fact, RunBuilder, begun, run_of
 
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.log.events import (
@@ -26,6 +28,7 @@ from agentnb.core.log.events import (
 )
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
 from agentnb.core.run.rounds import DUPLICATE, WorkflowRound
+from agentnb.display.card import live_card
 from agentnb.display.card.live_card import LiveCard
 from agentnb.display.parts.totals import Totals
 
@@ -102,6 +105,29 @@ def test_a_retry_is_told_with_the_moment_of_the_next_attempt() -> None:
     assert f'data-until="{until:.0f}"' in frame["slots"]["chip"]
     card.take(TextDelta("Now"))  # the next attempt is heard
     assert "Retrying" not in card.whole()["say"]
+
+
+@pytest.mark.parametrize(("model", "is_counted"), [("acp:opencode", True), ("openai:gpt", False)])
+def test_the_silence_of_an_agent_of_others_is_counted_until_it_replies(model: str, is_counted: bool) -> None:
+    card, call = LiveCard(), ToolCall("bash", {"command": "make"}, "c-1")
+    story = RunBuilder(model=model).extend(*begun(0))
+    *begins, replied = story.add(ModelReplied, message=Message("assistant", (call,))).events
+    for event in begins:
+        card.take(event)
+    assert ("data-silent" in card.whole()["slots"]["chip"]) is is_counted
+    card.take(replied)
+    assert "data-silent" not in card.whole()["slots"]["chip"]
+
+
+def test_a_frame_says_when_the_card_last_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_card, "_milliseconds_now", partial(next, count()))
+    card = LiveCard()
+    for event in facts():
+        card.take(event)
+    first = card.whole()["changed_at"]
+    assert card.whole()["changed_at"] == first
+    card.take(TextDelta("Now"))
+    assert card.whole()["changed_at"] > first
 
 
 def test_what_the_person_says_stands_in_the_round_in_which_it_is_heard() -> None:

@@ -37,6 +37,7 @@ ROUND_STATUSES = {
 }
 NOT_BY_A_LOOP = {
     e.ExtraUsage,  # of money: tests/runtime/test_budget.py
+    e.ReplyStreamed,  # of agents of others: tests/acp/test_record.py
     e.ToolAdmitted,
     e.RunSuspended,
     *WorkEvent.__args__,

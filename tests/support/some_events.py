@@ -151,6 +151,9 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
         metadata=json_objects,
         signals=st.lists(st.sampled_from(["complete", "continue", "stop"]), max_size=2).map(tuple),
     ),
+    e.ReplyStreamed: _of_kind(
+        e.ReplyStreamed, parts=st.lists(texts | st.builds(Thinking, words), max_size=3).map(tuple), metadata=json_objects
+    ),
     e.ToolAdmitted: _of_kind(e.ToolAdmitted, call=calls, reason=words),
     e.ToolStarted: _of_kind(e.ToolStarted, call=calls, edited=st.booleans()),
     e.ToolFinished: _of_kind(

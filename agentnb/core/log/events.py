@@ -1,7 +1,8 @@
 """The events that make up a run: frozen facts in the past tense, in the order they happened.
 
 A run log has one event per line. Everything a person sees is a fold over these; nothing else is recorded.
-``TextDelta`` and ``ThinkingDelta`` go to watchers while a reply streams and are never stored: `ModelReplied` holds it whole.
+``TextDelta`` and ``ThinkingDelta`` go to watchers while a reply streams and are never stored: `ModelReplied` holds it whole. Of
+an agent of others, `ReplyStreamed` holds batches of it before.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from agentnb.core.log.event import Event as Event  # noqa: PLC0414  # handed on:
 from agentnb.core.log.event import RoundStatus as RoundStatus  # noqa: PLC0414  # likewise
 from agentnb.core.log.event import Status as Status  # noqa: PLC0414  # likewise
 from agentnb.core.log.outcome import Assessment
-from agentnb.core.messages import Message, ToolCall, ToolResult, user
+from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult, user
 from agentnb.core.questions import Answerer, WaitingOnUser
 from agentnb.core.request import ToolSpec
 from agentnb.core.schema.counts import LARGEST, Count
@@ -220,6 +221,17 @@ class ModelReplied(Event, frozen=True, kw_only=True, tag="model_replied", gc=Fal
     seconds: float | None = 0.0
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     signals: tuple[str, ...] = ()
+
+
+class ReplyStreamed(Event, frozen=True, kw_only=True, tag="reply_streamed", gc=False):
+    """The next part of a reply that is not whole yet, logged because no request can bring it again.
+
+    `ModelReplied` replaces all of them; if the process dies before that, they are the reply, which was broken off.
+    """
+
+    parts: tuple[Text | Thinking, ...]
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Metadata of the reply, as far as it is known."""
 
 
 class ToolAdmitted(Event, frozen=True, kw_only=True, tag="tool_admitted", gc=False):
@@ -496,6 +508,7 @@ AnyEvent: TypeAlias = (
     | BeforeReply
     | ExtraUsage
     | ModelReplied
+    | ReplyStreamed
     | ToolAdmitted
     | ToolStarted
     | CallEnd

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from agentnb.core.log import events as e
 from agentnb.core.log.handlers import Handlers
-from agentnb.core.messages import Message, ToolCall, ToolResult, user
+from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult, joined, user
 
 handles = Handlers()
 
@@ -23,6 +23,7 @@ class LoggedMessages:
         "_calls",
         "_in_round",
         "_results",
+        "_streamed",
         "_suspended",
         "id",
         "inherited",
@@ -49,6 +50,8 @@ class LoggedMessages:
         self._calls: list[str] = []
         """Ids of the calls of the open round, in their order."""
         self._results: dict[str, ToolResult] = {}
+        self._streamed: list[Text | Thinking] = []
+        """The parts of a reply that is not whole yet."""
         take = handles.get
         for event in events:
             handler = take(type(event))
@@ -70,8 +73,17 @@ class LoggedMessages:
             self.messages.append(user(event.continuation))
 
     @handles
+    def _reply_streamed(self, event: e.ReplyStreamed) -> None:
+        self._streamed += event.parts
+
+    @handles
+    def _retry_scheduled(self, event: e.RetryScheduled) -> None:
+        self._streamed = []
+
+    @handles
     def _model_replied(self, event: e.ModelReplied) -> None:
         message = event.message
+        self._streamed = []
         self.messages.append(message)
         self._calls = [part.id for part in message.parts if type(part) is ToolCall]
 
@@ -82,6 +94,7 @@ class LoggedMessages:
 
     @handles
     def _round_finished(self, event: e.RoundFinished) -> None:
+        self._streamed = []
         self._in_round = False
         if self._calls:
             self.messages.append(Message("tool", self._results_so_far()))
@@ -121,5 +134,7 @@ class LoggedMessages:
     def mark_interrupted(self) -> None:
         """Note that no process writes its log any more."""
         if self.should_continue and not self._suspended:
+            if self._streamed:
+                self.messages.append(Message("assistant", joined(self._streamed)))
             self._close()
         self.should_continue = False

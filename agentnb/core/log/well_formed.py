@@ -137,7 +137,7 @@ class _Reading:
             raise Wrong(f"{_kind(event)} comes while no round is open")
 
     @checks
-    def before_reply(self, event: e.BeforeReply | e.ModelReplied) -> None:
+    def before_reply(self, event: e.BeforeReply | e.ReplyStreamed | e.ModelReplied) -> None:
         """Check that the open round has no reply yet."""
         if not self.is_open or self.replied:
             self.in_round(event)
@@ -224,6 +224,12 @@ class _Reading:
         """Check a compaction before the reply of the open round."""
         self.before_reply(event)
         self.check_compacted(event.compacted)
+
+    @checks
+    def reply_streamed(self, event: e.ReplyStreamed) -> None:
+        """Check a part of the reply of the open round."""
+        self.before_reply(event)
+        check_depth("metadata", event.metadata)
 
     @checks
     def model_replied(self, event: e.ModelReplied) -> None:

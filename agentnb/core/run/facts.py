@@ -21,14 +21,14 @@ from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.log.outcome import Assessment, Outcome, Source, deciding, with_threshold
-from agentnb.core.messages import Message, ToolResult
+from agentnb.core.messages import Message, ToolResult, joined
 from agentnb.core.questions import AskedQuestion, WaitingOnUser
 from agentnb.core.request import ToolRole, ToolSpec, role_of
 from agentnb.core.run.agent_state import AgentState, AgentStateMachine, PlanPosition
 from agentnb.core.run.call_window import CallWindow
 from agentnb.core.run.counters import Counters
 from agentnb.core.run.output import Output, answer_of, logged_schema, read_output
-from agentnb.core.run.rounds import WorkflowRound
+from agentnb.core.run.rounds import BROKEN_OFF, WorkflowRound
 from agentnb.core.run.step_outputs import StepOutputs, as_text
 from agentnb.core.run.work_records import PlanRecord, StepCall, StepRecord, progress_of
 from agentnb.core.todos import Todo
@@ -60,7 +60,7 @@ class RunFacts:
     __slots__ = (
         *("_opening", "_prompt", "_tools", "_roles", "_settings", "_guidance", "_given_guidance", "_inherited", "_output_type"),
         *("_events", "_messages", "_pending", "_rounds", "_last_round", "_views", "_call_places", "_inner_places", "_results"),
-        *("_max_rounds", "_compacted", "_recovered", "_todos", "_carried_todos", "_todos_done", "_todos_unseen"),
+        *("_max_rounds", "_compacted", "_streamed", "_recovered", "_todos", "_carried_todos", "_todos_done", "_todos_unseen"),
         *("_counters", "_calls", "_loops", "_usage", "_nested", "_text", "_warned"),
         *("_status", "_paused", "_suspended", "_waiting", "_questions", "_grants"),
         *("_stop_reason", "_error", "_failed_at", "_limit", "_started_at", "_ended_at", "_seconds"),
@@ -102,6 +102,8 @@ class RunFacts:
         self._results: dict[str, ToolResult | None] = {}
         """The result of each call of the conversation; None while there is none."""
         self._compacted: Compacted | None = None
+        self._streamed: Sequence[e.ReplyStreamed] = ()
+        """What has streamed of a reply that is not whole yet, as far as the log has it."""
         self._text = ""
         self._todos: tuple[Todo, ...] = ()
         self._carried_todos: tuple[Todo, ...] = ()
@@ -371,6 +373,14 @@ class RunFacts:
         return rounds[-2] if len(rounds) > 1 else None
 
     @property
+    def streamed_reply(self) -> tuple[Message, dict[str, Any]] | None:
+        """The logged part of a reply that is not whole yet, and its metadata; None without any."""
+        if not self._streamed:
+            return None
+        parts = joined(part for event in self._streamed for part in event.parts)
+        return Message("assistant", parts), {name: value for event in self._streamed for name, value in event.metadata.items()}
+
+    @property
     def open_round(self) -> WorkflowRound | None:
         """The round that is running, if any."""
         rounds = self._rounds
@@ -582,6 +592,12 @@ class RunFacts:
         if self.should_continue and not self._suspended:
             self._status = "interrupted"
             self._stop_reason = "interrupted"
+            if (streamed := self.streamed_reply) is not None:
+                reply, metadata = streamed
+                self._messages.append(reply)
+                self._text = reply.text or self._text
+                current = replace(self._rounds[-1], reply=reply, metadata=metadata, stop_reason=BROKEN_OFF)
+                self._rounds[-1] = self._last_round = current
             self._close_conversation()
 
     def _close_conversation(self) -> None:

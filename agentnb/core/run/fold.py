@@ -95,7 +95,7 @@ def _guidance_given(run: RunFacts, event: e.GuidanceGiven) -> None:
 def _retry_scheduled(run: RunFacts, event: e.RetryScheduled) -> None:
     if not run._rounds:  # of a call that a step makes
         return
-    current = run._rounds[-1]
+    current, run._streamed = run._rounds[-1], ()
     retry = Retry(event.attempt, event.seconds, event.reason, event.status, event.heard)
     run._rounds[-1] = run._last_round = replace(current, retries=with_item(current.retries, retry))
 
@@ -131,9 +131,14 @@ def _whole(compactions: Sequence[Compaction]) -> Sequence[Compaction]:
 
 
 @handles
+def _reply_streamed(run: RunFacts, event: e.ReplyStreamed) -> None:
+    run._streamed = with_item(run._streamed, event)
+
+
+@handles
 def _model_replied(run: RunFacts, event: e.ModelReplied) -> None:
     message = event.message
-    run._todos_unseen = False
+    run._todos_unseen, run._streamed = False, ()
     run._messages.append(message)
     records: list[CallRecord] = []
     text, places = "", {}
@@ -272,7 +277,7 @@ def _model_changed_todos(run: RunFacts, event: e.TodosChanged) -> None:
 
 @handles
 def _round_finished(run: RunFacts, event: e.RoundFinished) -> None:
-    current = run._rounds[-1]
+    current, run._streamed = run._rounds[-1], ()
     if event.spent_inside:
         run._use_inside("", NestedUsage.of_dollars(event.spent_inside))
     if current.records:

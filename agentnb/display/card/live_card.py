@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from agentnb.acp.foreign_agent import is_of_others
 from agentnb.core.log.events import (
     AnyEvent,
     CommandReceived,
@@ -107,6 +108,7 @@ class LiveCard:
         self._new_thought: list[str] = []
         self._seq = 0
         self._streams = 0
+        self._changed_at = _milliseconds_now()
 
     def take(self, item: AnyEvent | Delta) -> None:
         """Record an event or a delta."""
@@ -197,6 +199,7 @@ class LiveCard:
         if not (slots or rounds or stream):
             return None
         self._seq += 1
+        self._changed_at = _milliseconds_now()
         return {**self._frame(), "slots": slots, "rounds": rounds, "stream": stream}
 
     def whole(self, todos: tuple[Todo, ...] | None = None) -> Frame:
@@ -215,7 +218,8 @@ class LiveCard:
         return {
             "kind": "frame",
             "seq": self._seq,
-            "now": round(datetime.now(UTC).timestamp() * 1_000),
+            "now": _milliseconds_now(),
+            "changed_at": self._changed_at,
             "say": chip(self.run, hears=self.is_streaming, position=self.nested.plan_position),
             "going": is_going_on(self.run),
             "heard": self._controls,
@@ -249,7 +253,8 @@ class LiveCard:
             return tag("span", "hint", "To stop it: Kernel → Interrupt")
         last = next((name for name, _ in reversed(self._asked) if name != "say"), "")
         is_paused = self.run.status == "waiting_on_user" and not self.run.waiting
-        told = tag("span", "hint", "Pausing …") if last == "pause" and not is_paused else NOTHING
+        rest = " after this turn, or at its next question" if is_of_others(self.run) else ""
+        told = tag("span", "hint", f"Pausing …{rest}") if last == "pause" and not is_paused else NOTHING
         to_resume = last == "pause" or (is_paused and not last)
         do, label = ("resume", "Resume") if to_resume else ("pause", "Pause")
         return joined(told, _button(do, label), _button("stop", "Stop", main=True))
@@ -345,3 +350,7 @@ class LiveCard:
 
 def _button(do: str, label: str, *, main: bool = False) -> Html:
     return tag("button", "button primary" if main else "button", label, type="button", data_do=do, data_key=do)
+
+
+def _milliseconds_now() -> int:
+    return round(datetime.now(UTC).timestamp() * 1_000)

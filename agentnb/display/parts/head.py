@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from agentnb.acp.foreign_agent import is_of_others
 from agentnb.core.log.outcome import Outcome
 from agentnb.core.run.agent_state import PlanPosition
 from agentnb.core.usage import Usage
@@ -97,8 +98,15 @@ def chip_html(run: Run, *, hears: bool = False, position: PlanPosition | None = 
     """Return the state as `chip` does, with its mark; in a live card, the wait for a retry counts down."""
     kind = tone(run)
     until = _wait_ends(run)
-    rest = tag("span", "", "", data_until=str(_milliseconds(until))) if until else NOTHING
+    rest = tag("span", "", "", data_until=str(_milliseconds(until))) if until else _silence(run)
     return marked_html(kind, first_line(chip(run, hears=hears, position=position), 200), rest)
+
+
+def _silence(run: Run) -> Html:
+    """Return the place where a live card counts how long an agent of others has said nothing: it does not tell its retries."""
+    current = run.open_round
+    is_awaited = run.status == "running" and current is not None and current.reply is None and is_of_others(run)
+    return tag("span", "", "", data_silent="") if is_awaited else NOTHING
 
 
 def state_html(run: Run) -> Html:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from agentnb.acp.foreign_agent import UNCHECKED
 from agentnb.advice import (
     AnswerRun,
     AnyAdvice,
@@ -144,6 +145,8 @@ def state_words(state: RunState) -> str:
     if state.status == "stopped":
         more = ENDED.get(state.stop_reason) or clean(first_line(state.stop_reason, 60))
         return f"{word}: {more}" if more else word
+    if state.stop_reason == UNCHECKED:
+        return "Ended, unchecked"
     return OF_OTHERS.get(state.status, word) if state.foreign else word
 
 
@@ -331,6 +334,8 @@ def _why(run: Run) -> str:
         return " ".join(filter(None, [_who_else(run), answered]))
     if run.status == "stopped":
         return clean(_why_stopped(run))
+    if run.stop_reason == UNCHECKED:
+        return "Whether it failed is not known: this agent may report an error as its last words."
     if run.status != "interrupted":
         return ""
     return ENDS_EARLY if is_foreign(run) else "The kernel ended before the run did."

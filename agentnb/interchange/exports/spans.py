@@ -39,6 +39,7 @@ _SHOWN = frozenset(
         e.RunStarted,
         e.RoundStarted,
         e.ModelReplied,
+        e.ReplyStreamed,
         e.ToolStarted,
         *e.CallEnd.__args__,
         e.RoundFinished,

@@ -94,7 +94,7 @@ def resume(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def say(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """TEXT: send the running agent a message for its next round"""
+    """[--now] TEXT: send the running agent a message for its next round; --now ends the turn of an agent of others for it"""
     live = session.current()
     if not rest:
         raise SettingsError("The message is empty", "Write: %agent say TEXT")
@@ -103,7 +103,8 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
             f"Run {live.run_id} is a {live.run.kind}, which reads no messages",
             "To change it: %agent stop",
         )
-    live.say(rest)
+    text = rest.removeprefix(NOW)
+    live.say(text, now=text != rest)
     print(f"Run {live.run_id} reads it in its next round")
 
 
@@ -233,5 +234,6 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "mcp": mcp_command,
     "recover": recover_run,
 }
+NOW = "--now "
 VERBATIM = frozenset({"say", "answer", "todos", "key", "permissions", "mcp"})
 """Commands that take free text: ``{x}`` and ``$x`` in it are not replaced by variables."""

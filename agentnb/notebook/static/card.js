@@ -4,6 +4,7 @@
 
 const RECENT = 1000; // milliseconds within which a scroll is the reader's
 const NOTED = 5000; // milliseconds for which a note stands
+const SILENT = 30; // seconds without a word after which a card counts them
 const NEAR = 32; // pixels from the end within which a reader counts as following
 
 /** One place where a run is shown. */
@@ -244,6 +245,9 @@ class View {
       const left = Math.ceil((one.dataset.until - now) / 1000);
       set(one, left > 0 ? ` in ${left} s` : "");
     }
+    const silent = Math.floor((now - this.story.changedAt) / 1000);
+    for (const one of this.root.querySelectorAll("[data-silent]"))
+      set(one, silent >= SILENT ? `: no word for ${silent} s, it may be retrying` : "");
   }
 
   hint(text, isNote = false) {

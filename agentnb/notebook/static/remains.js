@@ -42,7 +42,7 @@ function unfinished({ settled, tail }) {
 function atRest(root, folds, now) {
   for (const one of root.querySelectorAll("[data-since]")) one.textContent = clock((now - one.dataset.since) / 1000);
   for (const one of root.querySelectorAll("[role=checkbox]")) one.replaceWith(`${one.textContent} `); // the mark of a todo
-  for (const one of root.querySelectorAll("form, button, input, [data-until]")) one.remove();
+  for (const one of root.querySelectorAll("form, button, input, [data-until], [data-silent]")) one.remove();
   for (const one of root.querySelectorAll("[data-status=running], [data-status=waiting]")) one.dataset.status = "interrupted";
   for (const one of root.querySelectorAll(ACTIVE)) {
     if (one.matches(".agentnb-step-state")) one.textContent = "interrupted";

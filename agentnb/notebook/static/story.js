@@ -16,6 +16,7 @@ class Story {
     this.fills = new Map();
     this.waiting = new Map();
     this.clock = 0;
+    this.changedAt = Infinity; // on the clock of the kernel
     this.count = 0;
     this.reset();
     model.on("msg:custom", (message) => this.hear(message));
@@ -136,6 +137,7 @@ class Story {
 
   frame(frame) {
     this.clock = frame.now - Date.now();
+    this.changedAt = frame.changed_at;
     if (frame.details !== undefined) this.detailed = frame.details;
     if (frame.whole) this.reset();
     else if (frame.seq !== this.seq + 1) {

@@ -102,17 +102,20 @@ class LiveRun:
         """Say that nobody is here any more to answer a run in steps: it is suspended where it has to wait for an answer."""
         self._put("suspend", "nobody_here")
 
-    def say(self, text: str) -> None:
-        """Send the model a message, which it reads in the next round.
+    def say(self, text: str, *, now: bool = False) -> None:
+        """Send the model a message, which it reads in the next round; an agent of others, as its next prompt.
 
-        Raises `SettingsError` if it is blank, and for a workflow, which reads none.
+        ``now``: an agent of others ends its turn for it, and its open questions are declined. Raises `SettingsError` if the
+        message is blank, and for a workflow, which reads none.
         """
         if not text.strip():
             raise SettingsError("There is nothing to say", "Give it a text: live.say(TEXT)")
         check_person("Speaking to a run")
         if works_in_steps(self.run):
             raise SettingsError(f"Run {self.run_id} is a {self.run.kind}, which reads no messages", "To change it, stop it")
-        self._put("say", text)
+        for question in self.run.waiting if now else ():
+            self.decline(question.id)
+        self._put("say", text, now=now)
 
     def answer(self, value: Any, question_id: str | None = None) -> None:
         """Answer an open question of the run, one of ``run.waiting``; by default the oldest.
@@ -185,10 +188,10 @@ class LiveRun:
     def __repr__(self) -> str:
         return f"<LiveRun {self.run_id} {self.run.status}>"
 
-    def _put(self, name: Any, text: str = "") -> None:
+    def _put(self, name: Any, text: str = "", *, now: bool = False) -> None:
         if self.done:
             raise SettingsError(f"Run {self.run_id} has ended ({self.run.stop_reason})", how_to_continue(self.run))
-        self._inbox.put(name, text)
+        self._inbox.put(name, text, now=now)
 
     def _question(self, question_id: str | None) -> WaitingOnUser:
         """Return the oldest open question, or the one with this id. Questions answered but not yet logged do not count."""

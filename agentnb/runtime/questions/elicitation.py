@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Token
 from typing import Any, Self, TypeVar
@@ -89,6 +89,8 @@ class Elicitation:
         """The code that models wrote and calls have run, of this run and of those within it."""
         self.is_closed = False
         """Whether the run is ending and asks nothing more."""
+        self.wait_while_paused: Callable[[], Awaitable[None]] | None = None
+        """Holds questions while the run is paused in the middle of a round; None where a pause waits for the next round."""
 
     @property
     def permissions_of_nested(self) -> Permissions:
@@ -433,6 +435,8 @@ class CallElicitor(CallClock):
         self, question: WaitingOnUser, program: Program | None, handed_in: Answer | None, *, may_wait: bool
     ) -> Answer:
         """Return the answer to a question: the one that was handed in, or the one of the person; withdraw it if cancelled."""
+        if (wait_while_paused := self.elicitation.wait_while_paused) is not None:
+            await wait_while_paused()
         if self._over or self.elicitation.is_closed:
             raise asyncio.CancelledError("The call has ended")
         self.elicitation.book.keep(question)

@@ -24,7 +24,7 @@ from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.detect.run import Run
 from agentnb.errors import StoreError
 from agentnb.models.capabilities import capabilities_of, used_until_cut
-from agentnb.models.model import Notice, Reply, Retry, Unshown
+from agentnb.models.model import Reply, Retry
 from agentnb.policies.ending import CUT
 from agentnb.runtime.defaults import ROUNDS_BETWEEN
 from agentnb.runtime.event_log import EventLog
@@ -127,7 +127,7 @@ class Compactor:
                     reply = item
                 elif isinstance(item, Retry):
                     heard.clear()
-                elif not isinstance(item, Unshown | Notice):
+                elif isinstance(item, e.TextDelta | e.ThinkingDelta):
                     heard.append(item.text)
         except StoreError:
             raise

@@ -13,13 +13,14 @@ from msgspec.structs import replace
 from agentnb.core.log import events as e
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, encodable
+from agentnb.core.redaction import StreamRedactor
 from agentnb.core.request import Request
-from agentnb.core.run.rounds import TOKENS_ESTIMATED
+from agentnb.core.run.rounds import BROKEN_OFF, TOKENS_ESTIMATED
 from agentnb.core.usage import UNKNOWN, checked
 from agentnb.errors import AgentnbError, ModelError
 from agentnb.models.capabilities import used_until_cut
 from agentnb.models.estimate import about, with_estimates
-from agentnb.models.model import Model, Notice, Reply, Retry, StreamItem, Unshown
+from agentnb.models.model import Checkpoint, Model, Notice, Reply, Retry, StreamItem, Unshown
 from agentnb.models.traits import tried_in_run
 from agentnb.policies import Policy
 from agentnb.policies.bundle import PolicyBundle
@@ -30,13 +31,14 @@ from agentnb.runtime.budget import Budget
 from agentnb.runtime.event_log import EventLog, now
 from agentnb.runtime.replies.normalize_reply import normalize_reply
 from agentnb.runtime.replies.reply_limit import OverLimit, ReplyLimit
+from agentnb.settings import known_secrets
 from agentnb.tools.tool_errors import traceback_of_own_code
 
 
 class StreamBuffer:
     """Forwards the deltas of one reply, dropping marker lines if enabled."""
 
-    __slots__ = ("_filter", "_heard", "_markers", "_tell", "_thoughts", "_unshown")
+    __slots__ = ("_filter", "_heard", "_markers", "_redactor", "_tell", "_thoughts", "_unshown")
 
     def __init__(self, tell: Callable[[ReplyDelta], None], *, markers: bool) -> None:
         self._tell = tell
@@ -45,6 +47,7 @@ class StreamBuffer:
         self._unshown = 0
         self._markers = markers
         self._filter: MarkerFilter | None = None
+        self._redactor: StreamRedactor | None = None
 
     def take(self, item: ReplyDelta | Unshown) -> None:
         """Take a delta and forward what may already be shown."""
@@ -63,6 +66,13 @@ class StreamBuffer:
             self._tell(item)
         elif shown:
             self._tell(TextDelta(shown))
+
+    def kept(self, parts: Iterable[Text | Thinking]) -> tuple[Text | Thinking, ...]:
+        """Return the next parts as the log may hold them: what may begin a key is held until more characters come."""
+        redactor = self._redactor = self._redactor or StreamRedactor()
+        texts = known_secrets()
+        held = [type(part)(redactor.feed(encodable(part.text), texts)) for part in parts]
+        return tuple([part for part in held if part.text])
 
     def all_that_came(self) -> Message | None:
         """Return all that was received as one message, to be estimated; None if there is nothing.
@@ -172,8 +182,8 @@ class ModelCalls:
                 elif isinstance(item, Retry):
                     self._note_retry(item, "" if stream_buffer is None else stream_buffer.end())
                     stream_buffer = limit = None
-                elif isinstance(item, Notice):
-                    self._log.warn_once(item.message, item.advice)
+                elif isinstance(item, Notice | Checkpoint):
+                    self._log_at_once(item, stream_buffer)
                 else:
                     if item.__class__ not in STREAMED:
                         raise self._not_a_delta(item)
@@ -197,6 +207,13 @@ class ModelCalls:
         if stream_buffer is not None:
             stream_buffer.end()
         return self._logged(request, self._normalized(reply), perf_counter() - started)
+
+    def _log_at_once(self, item: Notice | Checkpoint, stream_buffer: StreamBuffer | None) -> None:
+        """Log a warning, or what has come of the reply since the last checkpoint."""
+        if isinstance(item, Notice):
+            self._log.warn_once(item.message, item.advice)
+        elif stream_buffer is not None and (parts := stream_buffer.kept(item.parts)):
+            self._log.emit(e.ReplyStreamed, parts=parts, metadata=item.metadata)
 
     def _stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Return the model's stream; raises `ModelError` if it is not an async iterator."""
@@ -283,7 +300,9 @@ class ModelCalls:
             message = Message("assistant", (Text(text),))
             if self._markers:
                 message, _ = without_markers(message)
-            self._log.emit(e.ModelReplied, message=message, usage=usage, stop_reason="broken_off", seconds=seconds)
+            _, metadata = self._log.run.streamed_reply or (None, {})
+            how: Any = {"stop_reason": BROKEN_OFF, "seconds": seconds, "metadata": metadata}
+            self._log.emit(e.ModelReplied, message=message, usage=usage, **how)
         elif usage != UNKNOWN:
             self._log.emit(e.ExtraUsage, usage=usage)
 
@@ -303,7 +322,7 @@ class ModelCalls:
                     yield item
                 elif isinstance(item, Notice):
                     self._log.warn_once(item.message, item.advice)
-                else:
+                elif not isinstance(item, Checkpoint):  # nothing of a side request is kept
                     self._count_aside(limit, item)
                     yield item
         except BaseException as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from datetime import UTC
 from functools import cached_property
@@ -73,6 +73,8 @@ class Lifecycle:
         self.clock = context.clock
         self.budget = context.budget
         self.inbox = context.inbox
+        self.end_turn: Callable[[], None] | None = None
+        """Has an agent of others end its turn, for what the person says now."""
         self._on_limit = on_limit
         self._orchestrator: Orchestrator | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -263,6 +265,12 @@ class Lifecycle:
             with self.context.elicitation.held():
                 await self._woken.wait()
 
+    async def wait_while_paused(self) -> None:
+        """Wait until the person resumes the run, in the middle of a round; no-op if it is not paused."""
+        async with self._pause:
+            if self.inbox.is_paused:
+                await self.read_inbox()
+
     async def hear_while(self, work: Coroutine[Any, Any, T]) -> T | None:
         """Return what this gives, and log commands meanwhile. If the person writes something, it is cancelled: None."""
         task = asyncio.ensure_future(work)
@@ -326,6 +334,11 @@ class Lifecycle:
         """Set by each command; nearly no run gets any."""
         return asyncio.Event()
 
+    @cached_property
+    def _pause(self) -> asyncio.Lock:
+        """Held by the first of several that wait for the end of a pause."""
+        return asyncio.Lock()
+
     def _wake(self, command: Command) -> None:
         """Take a command, from any thread."""
         if command.name == "withdraw":
@@ -341,6 +354,8 @@ class Lifecycle:
         elif command.name == "stop" and not self._over:
             self._is_interrupted = command.text == INTERRUPTED
             self._cancel()
+        elif command.now and self.end_turn is not None:
+            self.end_turn()
         elif command.name == "suspend" and self._orchestrator is not None:
             self._orchestrator.suspend(command.text)
         self._woken.set()

@@ -7,7 +7,7 @@ import os.path
 import re
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -174,10 +174,17 @@ def _contained(arguments: Any, work_dir: Path) -> CallNature:
 
 
 async def run_command(
-    shell: Shell, context: ToolContext, command: str, seconds: float, kept: BoundedOutput | None = None
+    shell: Shell,
+    context: ToolContext,
+    command: str,
+    seconds: float,
+    kept: BoundedOutput | None = None,
+    starter: Sequence[str] = (),
+    descriptors: Sequence[int] = (),
 ) -> Sandboxed:
-    """Run a command to its end, at most so many seconds. ``kept``: as for `run_process`.
+    """Run a command to its end, at most so many seconds. ``kept``, ``descriptors``: as for `run_process`.
 
+    ``starter``: a program with arguments that starts the command, unless a sandbox does, in which all ends with this process.
     Raises `ToolRefused` for a dangerous command, and for one that cannot be started.
     """
     work_dir = context.work_dir
@@ -188,7 +195,11 @@ async def run_command(
     words = [_bash(settings.program_variables()["PATH"]), "-c", command]
     try:
         if shell.sandbox is None:
-            return Sandboxed(await run_process(words, folder=work_dir, variables=variables, seconds=seconds, kept=kept), "")
+            words = [*starter, *words]
+            result = await run_process(
+                words, folder=work_dir, variables=variables, seconds=seconds, descriptors=descriptors, kept=kept
+            )
+            return Sandboxed(result, "")
         program = settings.program_variables()
         sandbox = Sandbox(work_dir, program, has_network=shell.network, store=context.store_folder)
         return await run_in_sandbox(sandbox, words, variables, seconds, kept)

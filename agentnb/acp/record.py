@@ -1,0 +1,144 @@
+"""The record of an agent's turns: its words in batches, its usage by its way of counting, and updates of unknown kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from agentnb.acp.known_agents import KnownAgent
+from agentnb.core.log.events import ReplyDelta, TextDelta
+from agentnb.core.messages import Text, Thinking, joined
+from agentnb.core.run.rounds import CONTEXT_TOKENS
+from agentnb.core.usage import COST_DIGITS, NOTHING_USED, UNKNOWN, Usage, checked
+from agentnb.models.model import Checkpoint
+
+SECONDS_OF_BATCH = 0.2
+MAX_BATCH_CHARACTERS = 64_000
+"""A batch of words is logged after this time, or with this length."""
+MAX_UNKNOWN_KINDS = 10
+MAX_UNKNOWN_BYTES = 2_000
+"""Bytes of JSON kept of the first update of an unknown kind."""
+SESSION_COST = "session_cost"
+"""The key of a reply's metadata for the US dollars of the session by then."""
+UNKNOWN_UPDATES = "unknown_updates"
+"""The key of a reply's metadata for updates of kinds that agentnb does not know: ``{kind: {"count": 2, "first": JSON}}``."""
+
+
+class Pieces:
+    """The words and thoughts of a reply as they came, and those of them that the log does not have yet."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._pieces: list[Text | Thinking] = []
+        self._unlogged = self._characters = 0
+        self.due: float | None = None
+        """The time at which the batch is to be logged; None if there is nothing to log."""
+
+    def add(self, delta: ReplyDelta) -> None:
+        """Add a delta."""
+        self._pieces.append((Text if type(delta) is TextDelta else Thinking)(delta.text))
+        self._unlogged += 1
+        self._characters += len(delta.text)
+        if self.due is None:
+            self.due = self._clock() + SECONDS_OF_BATCH
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the batch is to be logged now."""
+        return self.due is not None and (self._characters >= MAX_BATCH_CHARACTERS or self._clock() >= self.due)
+
+    def batch(self, metadata: dict[str, Any]) -> Checkpoint:
+        """Return what came since the last batch, joined."""
+        new = self._pieces[len(self._pieces) - self._unlogged :]
+        self._unlogged, self._characters, self.due = 0, 0, None
+        return Checkpoint(joined(new), metadata)
+
+    @property
+    def parts(self) -> tuple[Text | Thinking, ...]:
+        """The parts of a message, one for consecutive deltas of a kind."""
+        return joined(self._pieces)
+
+
+class Spending:
+    """What an agent has spent, as it says it: no number is counted twice, and what it does not say stays unknown."""
+
+    def __init__(self, agent: KnownAgent, *, is_loaded: bool = False, cost: float | None = None) -> None:
+        """``is_loaded``: whether the session is older than the run, so that its sums are too; ``cost``: by then, if known."""
+        self._agent = agent
+        self._sum = None if is_loaded else NOTHING_USED
+        self._cost = 0.0 if not is_loaded else cost if agent.cost == "session" else None
+
+    def cost_since(self, total: float | None, *, ends_turn: bool) -> float | None:
+        """Return the US dollars since the last call of this; ``total``: of the session, None if none was said in this turn.
+
+        Before the agent has said any, rounds within a turn have cost nothing, as the difference comes later.
+        """
+        if total is None:
+            return None if ends_turn or self._agent.cost == "none" else 0.0
+        before, self._cost = self._cost, total
+        return None if before is None or total < before else round(total - before, COST_DIGITS)
+
+    def tokens(self, reported: Any) -> tuple[Usage, dict[str, Any]]:
+        """Return the tokens of a turn by the report of the agent at its end, and metadata of its reply."""
+        if not isinstance(reported, dict) or self._agent.usage == "none":
+            return UNKNOWN, {}
+        usage = _usage(reported)
+        if self._agent.usage == "turn":
+            return usage, {}
+        if self._agent.usage == "last_request":
+            sent, received = usage.input, usage.output
+            return UNKNOWN, {} if sent is None or received is None else {CONTEXT_TOKENS: sent + received}
+        before, self._sum = self._sum, usage
+        return UNKNOWN if before is None or _is_less(usage, before) else usage.since(before), {}
+
+
+def _usage(reported: Mapping[str, Any]) -> Usage:
+    """Return counts of tokens as agentnb has them, whose input includes what was read from a cache."""
+    names = {
+        "input": "inputTokens",
+        "output": "outputTokens",
+        "cache_read": "cachedReadTokens",
+        "cache_write": "cachedWriteTokens",
+    }
+    counts: dict[str, Any] = {name: reported.get(key) for name, key in names.items()}
+    usage, total = checked(Usage(**counts)), reported.get("totalTokens")
+    sent, received, cached = usage.input, usage.output, (usage.cache_read or 0) + (usage.cache_write or 0)
+    if sent is None or received is None or not isinstance(total, int) or total < sent + received + cached:
+        return usage
+    return replace(usage, input=sent + cached)
+
+
+def _is_less(usage: Usage, before: Usage) -> bool:
+    """Return whether a sum has become smaller: then it is another one."""
+    pairs = ((usage.input, before.input), (usage.output, before.output), (usage.cache_read, before.cache_read))
+    return any((now or 0) < (then or 0) for now, then in pairs)
+
+
+class UnknownUpdates:
+    """Counts updates of kinds that agentnb does not know, and keeps the first of each kind, up to a bound."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._first: dict[str, Mapping[str, Any]] = {}
+
+    def take(self, kind: str, update: Mapping[str, Any]) -> None:
+        """Count an update."""
+        kind = kind[:100] if kind[:100] in self._counts or len(self._counts) < MAX_UNKNOWN_KINDS else "others"
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        self._first.setdefault(kind, update)
+
+    def as_metadata(self) -> dict[str, Any]:
+        """Return the metadata of a reply with the updates since the last call of this; empty without any."""
+        counts, first, self._counts, self._first = self._counts, self._first, {}, {}
+        kinds = {kind: {"count": count, "first": _as_json(first[kind])} for kind, count in counts.items()}
+        return {UNKNOWN_UPDATES: kinds} if kinds else {}
+
+
+def _as_json(update: Mapping[str, Any]) -> str:
+    try:
+        return msgspec.json.encode(update)[:MAX_UNKNOWN_BYTES].decode(errors="ignore")
+    except (RecursionError, ValueError):  # nested too deep, or a text that JSON cannot hold
+        return ""
