@@ -12,8 +12,8 @@ NAMES = ("opencode", "kimi")
 
 def path_with_stand_ins(folder: Path) -> str:
     """Return a ``PATH`` on which the stand-ins come first. ``folder``: where they are made."""
-    # A copy, since a sandbox shows no other file of the tests. It begins as a script of the shell, whose lines are the docstring
-    # of the module for Python: so the path of that may have blanks.
+    # A copy, since a sandbox shows no other file of the tests. It begins as a script of the shell, whose lines Python takes for
+    # the docstring of the module: so the path of Python may have blanks.
     _, _, source = FAKE.read_text().split('"""', 2)
     for name in NAMES:
         program = folder / name
