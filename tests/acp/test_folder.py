@@ -47,7 +47,12 @@ def test_what_the_agent_changed_by_itself_is_named_and_stays(fake: Make, tmp_pat
 
 def test_it_is_named_after_a_stop_too(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     look = folder.WatchedFolder._look
-    monkeypatch.setattr(folder.WatchedFolder, "_look", lambda self: (time.sleep(0.4), look(self))[1])  # as of a large folder
+
+    def slow_look(watched: folder.WatchedFolder) -> dict[str, folder.FileState]:
+        time.sleep(0.4)  # as of a large folder
+        return look(watched)
+
+    monkeypatch.setattr(folder.WatchedFolder, "_look", slow_look)
     live = fake().start("alone sleep", watch=lambda item: live.stop() if item == TextDelta("Sleeping") else None)
     run = live.result(10)
     assert (run.status, _warnings(run)) == ("cancelled", [CHANGED])

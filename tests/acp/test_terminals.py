@@ -31,7 +31,12 @@ def _records(run: Run) -> list[CallRecord]:
 @pytest.mark.parametrize("play", ["shell", "unasked_shell", "terminal", "task"])
 def test_a_command_is_asked_about_once_and_its_end_is_the_result(fake: Make, play: str) -> None:
     asked: list[Any] = []
-    run = fake().run_sync(f"{play} echo out; exit 3", approve=lambda call, run: asked.append(call.arguments) or True)
+
+    def approve(call: Any, run: object) -> bool:
+        asked.append(call.arguments)
+        return True
+
+    run = fake().run_sync(f"{play} echo out; exit 3", approve=approve)
     assert json.loads(run.text) == ["out\n", False, 3, None]
     assert [arguments for arguments in asked if "command" in arguments] == [{"command": "echo out; exit 3"}]
     (result,) = [record.result for record in _records(run) if record.call.name == "bash"]
