@@ -286,12 +286,7 @@ class ForeignTool:
         if not call.answer.done():
             call.answer.set_result(call.given is None)
             call.context.set_result(context)
-        try:
-            await call.end.wait()
-        except asyncio.CancelledError:
-            if call.terminal is not None:
-                call.terminal.kill()
-            raise
+        await call.end.wait()
         return call.given or call.outcome
 
     def _refusal(self, call: ForeignCall, arguments: Any) -> ToolOutcome | None:

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
+from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -299,10 +301,9 @@ class Session:
             chosen = next((option for option in call.options or () if option.get("kind") == kind), None)
             outcome = {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen["optionId"]}
             return {"outcome": outcome}
-        if method in (
-            serve := {"fs/write_text_file": self._write, "fs/read_text_file": self._read, "terminal/create": self._open}
-        ):
-            return await serve[method](params)
+        works = {"fs/write_text_file": self._write, "fs/read_text_file": self._read, "terminal/create": self._open}
+        if method in works:
+            return await works[method](params)
         if method in OF_TERMINALS:
             if (answer := await self._terminals.answer(method, str(params["terminalId"]))) is None:
                 raise RequestError.invalid_params({"details": "There is no such terminal."})
@@ -321,11 +322,9 @@ class Session:
         call = next((call for call in self.calls.values() if call.covers(kind, subject, self._work_dir)), None)
         if call is None:
             call = self._begin_own_call(kind, arguments, kind=kind)
-            running = [
-                outer.context.result() for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()
-            ]
+            running = [outer for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()]
             if running:
-                self._run_within(call, running[-1])
+                self._run_within(call, running[-1].context.result())
         elif call.options is None:
             call.options = ()
             self._news.set()
@@ -374,8 +373,8 @@ class Session:
             raise RequestError.resource_not_found(path)
 
         async def read(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
-            lines = redact(await read_file(context, path)).splitlines(keepends=True)
-            text = "".join(lines[first : None if limit is None else first + limit])
+            lines = StringIO(redact(await read_file(context, path)))
+            text = "".join(islice(lines, first, None if limit is None else first + limit))
             call.close("completed", text)
             return {"content": text}
 

@@ -83,7 +83,7 @@ def test_nothing_survives_a_kill_of_the_kernel(word: str, tmp_path: Path) -> Non
     assert not wait_until_gone(word)
 
 
-TREE = "export LANG={word}; setsid sh -c 'echo > ready; exec tail -f /dev/null' & wait"
+TREE = "export LANG={word}; setsid sh -c 'echo > ready; exec /bin/sleep 600' & wait"
 """A command of which a process that has left its group says when it is there."""
 
 
