@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from agentnb.acp.terminals import Terminal
 from agentnb.core.messages import Image, Text, ToolCall
@@ -16,7 +19,6 @@ from agentnb.tools.subject import Flag, SubjectKind
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
 ENDED = ("completed", "failed")
-BEGUN = ("in_progress", *ENDED)
 
 
 class Kind(NamedTuple):
@@ -79,10 +81,16 @@ class ForeignCall:
         self.input: Any = None
         self.output: Any = None
         self.content: Sequence[Any] = ()
-        self.locations: Sequence[Any] = ()
+        self._pieces: list[str] = []
+        """The output of a terminal of its own, as it comes."""
+        self.locations: Sequence[Any] = []
         self.options: Sequence[Mapping[str, Any]] | None = None
         """The answers to the agent's question whether it may run; None before it asks. Whoever asks by a request for work
         has none."""
+        self.asks_anew = False
+        """Whether the agent has asked about something else than was judged, or after its end: nothing allows that."""
+        self._asked: dict[str, Any] | None = None
+        """Its arguments when the agent asked last."""
         self.made: ToolCall | None = None
         """The call in its reply; None before the reply."""
         self._reported: Any = None
@@ -101,19 +109,43 @@ class ForeignCall:
 
     def merge(self, update: Mapping[str, Any], *, is_question: bool = False) -> None:
         """Take a message about it, whose fields replace earlier ones. ``is_question``: it asks whether it may run."""
+        if is_question and not self.input:
+            self._read_arguments()
         for name, field, kind in _FIELDS:
             value = update.get(field)
             if value is not None and isinstance(value, kind) and not (is_question and name == "input" and self._reported):
                 setattr(self, name, value)
+        if piece := _piece_of_output(update):
+            self._pieces.append(piece)
         if not is_question:
             self._reported = update.get("rawInput") or self._reported
         if self.status in ENDED:
             self.end.set()
 
+    def ask(self, question: Mapping[str, Any], options: Any, folder: Path) -> None:
+        """Take the agent's question whether it may run, which is merged already. ``folder``: from which its paths are named."""
+        self.options = [option for option in options if isinstance(option, dict)] if isinstance(options, list) else []
+        given, places = question.get("rawInput", self.input), question.get("locations") or self.locations
+        asked, before = _arguments(self.form, given, places, self.title), self._asked
+        name, judged = (self.form.name, self.arguments) if self.made is None else (self.made.name, self.made.arguments)
+        subjects = [arguments.get(self.form.subject or "") for arguments in (judged, asked)]
+        is_other = name != self.form.name or not (
+            None in subjects or _are_same(subjects[0], subjects[1], self.form.subject, folder)
+        )
+        self.asks_anew |= self.end.is_set() or is_other or before not in (None, asked)
+        self._asked = asked
+
     @property
     def is_ready(self) -> bool:
-        """Whether the agent asks about it or runs it, so that it can be judged."""
-        return self.options is not None or self.status in BEGUN
+        """Whether the agent asks about it, or runs it with arguments (kimi says so while these come): it can be judged."""
+        is_running = self.status == "in_progress" and (self.is_own or bool(self.input))
+        return self.options is not None or is_running or self.status in ENDED
+
+    def _read_arguments(self) -> None:
+        """Take its text for its arguments: before a call may run, kimi sends them as JSON there."""
+        text = "".join(part.text for block in self.content for part in _parts(block) if isinstance(part, Text))
+        with suppress(msgspec.DecodeError):
+            self.input = msgspec.json.decode(text, type=dict[str, Any])
 
     def covers(self, kind: str, subject: str, folder: Path) -> bool:
         """Return whether it is open, and work of this kind is part of it: on a file of the folder, or by a command.
@@ -125,9 +157,7 @@ class ForeignCall:
             return False
         arguments = self.arguments if self.made is None else self.made.arguments  # what was judged counts
         named = arguments.get(self.form.subject or "")
-        return named == subject or (
-            self.form.subject == "path" and isinstance(named, str) and folder / named == folder / subject
-        )
+        return _are_same(named, subject, self.form.subject, folder)
 
     def close(self, status: str, text: str) -> None:
         """End it, if it is agentnb that makes it."""
@@ -144,15 +174,7 @@ class ForeignCall:
         """The reported arguments, with the subject of rules under one name; without any, its title and its files."""
         if self.function:
             return self.input  # type: ignore[no-any-return]
-        reported = dict(self.input) if isinstance(self.input, dict) else {} if self.input is None else {"input": self.input}
-        form, places = self.form, [place["path"] for place in self.locations if isinstance(place, dict) and "path" in place]
-        if form.subject and form.subject not in reported:
-            value = next((reported[name] for name in form.arguments if isinstance(reported.get(name), str)), None)
-            if value is None and form.subject == "path" and places:
-                value = places[0]
-            if value is not None:
-                reported[form.subject] = value
-        return reported or {"title": self.title, **({"paths": places} if places else {})}
+        return _arguments(self.form, self.input, self.locations, self.title)
 
     def take(self) -> ToolCall:
         """Return the call for a reply. Later messages do not change it."""
@@ -169,12 +191,34 @@ class ForeignCall:
         """Its outcome: that of its terminal, else as the agent reported it."""
         if self.terminal is not None:
             return self.terminal.outcome
-        parts = tuple(part for block in self.content for part in _parts(block)) or _parts_of_output(self.output)
+        parts = tuple(part for block in self.content for part in _parts(block))
+        parts = parts or _parts_of_output("".join(self._pieces) or self.output)
         if self.status == "completed":
             return ToolOutcome(True, parts)
         if self.status == "failed":
             return ToolOutcome(False, parts or (Text("The agent says that the call failed."),), error_code="tool_error")
         return failure("no_result", "The agent ended its turn without a result of this call.")
+
+
+def _are_same(first: Any, second: Any, kind: SubjectKind | None, folder: Path) -> bool:
+    """Return whether two subjects are the same, paths from this folder."""
+    if kind == "path" and isinstance(first, str) and isinstance(second, str):
+        return folder / first == folder / second
+    return bool(first == second)
+
+
+def _arguments(form: Kind, given: Any, locations: Any, title: str) -> dict[str, Any]:
+    """Return arguments with the subject of rules under one name; without any, the title and the files."""
+    reported = dict(given) if isinstance(given, dict) else {} if given is None else {"input": given}
+    of_places = [place.get("path") for place in locations if isinstance(place, dict)] if isinstance(locations, list) else []
+    places = [path for path in of_places if isinstance(path, str)]
+    if form.subject and form.subject not in reported:
+        value = next((reported[name] for name in form.arguments if isinstance(reported.get(name), str)), None)
+        if value is None and form.subject == "path" and places:
+            value = places[0]
+        if value is not None:
+            reported[form.subject] = value
+    return reported or {"title": title, **({"paths": places} if places else {})}
 
 
 def _parts(block: Any) -> tuple[Text | Image, ...]:
@@ -186,6 +230,13 @@ def _parts(block: Any) -> tuple[Text | Image, ...]:
     if isinstance(content, dict) and content.get("type") == "text" and isinstance(content.get("text"), str):
         return (Text(content["text"]),)
     return ()
+
+
+def _piece_of_output(update: Mapping[str, Any]) -> str:
+    """Return the new output of a terminal, which codex sends beside the content; empty if there is none."""
+    about = update.get("_meta")
+    piece = about.get("terminal_output_delta") if isinstance(about, dict) else None
+    return str(piece.get("data", "")) if isinstance(piece, dict) else ""
 
 
 def _parts_of_output(output: Any) -> tuple[Text, ...]:

@@ -250,6 +250,33 @@ class Agent:
         """Give the named command a variable that changes programs."""
         self.terminal(env=[{"name": "BASH_ENV", "value": "x"}])
 
+    def metered(self) -> None:
+        """Tell the usage of two requests with messages, as qwen does."""
+        for words in ("Counted ", "twice."):
+            self.say(words)
+            about = {"usage": {"inputTokens": 100, "outputTokens": 5, "totalTokens": 105}}
+            self.update("agent_message_chunk", content={"type": "text", "text": ""}, _meta=about)
+
+    def piecewise(self) -> None:
+        """Run a command in a terminal of its own, and tell its output beside the content, as codex does."""
+        call_id = self.call("execute", "echo out", command="echo out")
+        terminal = {"type": "terminal", "terminalId": "its-own"}
+        for piece in ("ou", "t"):
+            about = {"terminal_output_delta": {"data": piece}}
+            self.update("tool_call_update", toolCallId=call_id, status="in_progress", content=[terminal], _meta=about)
+        self.update("tool_call_update", toolCallId=call_id, status="completed")
+        self.say("Ran.")
+
+    def growing(self) -> None:
+        """Say that a command runs while its arguments come as a text, and ask by a title alone, as kimi does."""
+        call_id = self.call("execute", "Bash")
+        for text in ('{"comm', '{"command": "touch ', '{"command": "touch a.txt"}'):
+            content = [{"type": "content", "content": {"type": "text", "text": text}}]
+            self.update("tool_call_update", toolCallId=call_id, status="in_progress", content=content)
+            time.sleep(0.02)
+        content = [{"type": "content", "content": {"type": "text", "text": "Running: touch a.txt"}}]
+        self.end(call_id, self.ask(call_id, title="Bash", content=content))
+
     def unannounced(self) -> None:
         """Have files written that no call names, one of them elsewhere."""
         for path in (self.argument or "b.txt", "../outside.txt"):
@@ -373,12 +400,36 @@ class Agent:
 
     def function(self) -> None:
         """List the tools of the server that it was given, and call the first with three numbers."""
+        self.offered(self.call("other", "notebook_total", numbers=[1, 2, 3]))
+
+    def named(self) -> None:
+        """Do so, with the name of the tool beside a title, as qwen does."""
+        call_id = self.call("other", "total (notebook MCP Server)")
+        self.update("tool_call_update", toolCallId=call_id, _meta={"toolName": "mcp__notebook__total"})
+        self.offered(call_id, title='{"numbers": [1, 2, 3]}')
+
+    def aside(self) -> None:
+        """Do so while a command runs."""
+        self.offered(self.call("execute", "make", command="make"))
+
+    def offered(self, call_id: str, **about: Any) -> None:
+        """Ask about a call, and call the first tool of the server within it."""
         (server,) = self.servers
-        call_id = self.call("other", f"{server['name']}_total", numbers=[1, 2, 3])
-        if self.ask(call_id) == "yes":
+        if self.ask(call_id, **about) == "yes":
             found, result = asyncio.run(called(server))
             self.end(call_id, result)
             self.say(f"{found}: {result}")
+
+    def tries(self) -> None:
+        """Read and write the files that a file names, and say of each whether that went."""
+        for line in Path("tries.txt").read_text().splitlines():
+            how, path = line.split()
+            try:
+                file = Path(path).expanduser()
+                _ = file.read_bytes() if how == "read" else file.write_text("left")
+                self.say("yes ")
+            except OSError:
+                self.say("no ")
 
     # The protocol
 
@@ -438,7 +489,9 @@ class Agent:
             try:
                 self.send(id=message["id"], result=self.answer(message))
             except KeyError as error:
-                self.send(id=message["id"], error={"code": -32603, "message": f"lost {error}"})
+                self.send(
+                    id=message["id"], error={"code": -32603, "message": "Internal error", "data": {"details": f"lost {error}"}}
+                )
             if "unread" in sys.argv and message["method"] == "session/set_mode":
                 self.say("Reads no more.")
                 time.sleep(600)
