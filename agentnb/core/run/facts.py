@@ -32,7 +32,7 @@ from agentnb.core.run.rounds import BROKEN_OFF, WorkflowRound
 from agentnb.core.run.step_outputs import StepOutputs, as_text
 from agentnb.core.run.work_records import PlanRecord, StepCall, StepRecord, progress_of
 from agentnb.core.todos import Todo
-from agentnb.core.usage import NOTHING_USED, NestedTotals, NestedUsage, Usage
+from agentnb.core.usage import NOTHING_USED, UNKNOWN, NestedTotals, NestedUsage, Usage
 from agentnb.core.view import View
 
 _NOT_STARTED = e.RunStarted(seq=0, at=None, run_id="", schema=e.SCHEMA, prompt=Message("user", ()), agent="", model="")
@@ -596,7 +596,7 @@ class RunFacts:
                 reply, metadata = streamed
                 self._messages.append(reply)
                 self._text = reply.text or self._text
-                how: Any = {"metadata": metadata, "stop_reason": BROKEN_OFF, "model_seconds": None}
+                how: Any = {"metadata": metadata, "stop_reason": BROKEN_OFF, "usage": UNKNOWN, "model_seconds": None}
                 self._rounds[-1] = self._last_round = replace(self._rounds[-1], reply=reply, **how)
             self._close_conversation()
 
