@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from agentnb.acp.terminals import Terminal
 from agentnb.core.messages import Image, Text, ToolCall
@@ -16,7 +19,6 @@ from agentnb.tools.subject import Flag, SubjectKind
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
 ENDED = ("completed", "failed")
-BEGUN = ("in_progress", *ENDED)
 
 
 class Kind(NamedTuple):
@@ -79,6 +81,8 @@ class ForeignCall:
         self.input: Any = None
         self.output: Any = None
         self.content: Sequence[Any] = ()
+        self._pieces: list[str] = []
+        """The output of a terminal of its own, as it comes."""
         self.locations: Sequence[Any] = []
         self.options: Sequence[Mapping[str, Any]] | None = None
         """The answers to the agent's question whether it may run; None before it asks. Whoever asks by a request for work
@@ -105,10 +109,14 @@ class ForeignCall:
 
     def merge(self, update: Mapping[str, Any], *, is_question: bool = False) -> None:
         """Take a message about it, whose fields replace earlier ones. ``is_question``: it asks whether it may run."""
+        if is_question and not self.input:
+            self._read_arguments()
         for name, field, kind in _FIELDS:
             value = update.get(field)
             if value is not None and isinstance(value, kind) and not (is_question and name == "input" and self._reported):
                 setattr(self, name, value)
+        if piece := _piece_of_output(update):
+            self._pieces.append(piece)
         if not is_question:
             self._reported = update.get("rawInput") or self._reported
         if self.status in ENDED:
@@ -129,8 +137,15 @@ class ForeignCall:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the agent asks about it or runs it, so that it can be judged."""
-        return self.options is not None or self.status in BEGUN
+        """Whether the agent asks about it, or runs it with arguments (kimi says so while these come): it can be judged."""
+        is_running = self.status == "in_progress" and (self.is_own or bool(self.input))
+        return self.options is not None or is_running or self.status in ENDED
+
+    def _read_arguments(self) -> None:
+        """Take its text for its arguments: before a call may run, kimi sends them as JSON there."""
+        text = "".join(part.text for block in self.content for part in _parts(block) if isinstance(part, Text))
+        with suppress(msgspec.DecodeError):
+            self.input = msgspec.json.decode(text, type=dict[str, Any])
 
     def covers(self, kind: str, subject: str, folder: Path) -> bool:
         """Return whether it is open, and work of this kind is part of it: on a file of the folder, or by a command.
@@ -176,7 +191,8 @@ class ForeignCall:
         """Its outcome: that of its terminal, else as the agent reported it."""
         if self.terminal is not None:
             return self.terminal.outcome
-        parts = tuple(part for block in self.content for part in _parts(block)) or _parts_of_output(self.output)
+        parts = tuple(part for block in self.content for part in _parts(block))
+        parts = parts or _parts_of_output("".join(self._pieces) or self.output)
         if self.status == "completed":
             return ToolOutcome(True, parts)
         if self.status == "failed":
@@ -214,6 +230,13 @@ def _parts(block: Any) -> tuple[Text | Image, ...]:
     if isinstance(content, dict) and content.get("type") == "text" and isinstance(content.get("text"), str):
         return (Text(content["text"]),)
     return ()
+
+
+def _piece_of_output(update: Mapping[str, Any]) -> str:
+    """Return the new output of a terminal, which codex sends beside the content; empty if there is none."""
+    about = update.get("_meta")
+    piece = about.get("terminal_output_delta") if isinstance(about, dict) else None
+    return str(piece.get("data", "")) if isinstance(piece, dict) else ""
 
 
 def _parts_of_output(output: Any) -> tuple[Text, ...]:

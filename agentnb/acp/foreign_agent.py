@@ -94,10 +94,10 @@ def cut_off(run: Run) -> Stop | None:
 
 
 def unchecked(run: Run) -> Stop | None:
-    """Complete the run as one whose end is not known, if the agent may have reported an error as its last words."""
+    """Complete the run as unchecked if the agent may have reported an error as its last words."""
     if run.last_round.records or not run.last_round.metadata.get(UNCHECKED):
         return None
-    return Stop(UNCHECKED, "unknown", round_status="natural_completion")
+    return Stop(UNCHECKED, round_status="natural_completion")
 
 
 SHAPES_REQUESTS: Mapping[str, Any] = {

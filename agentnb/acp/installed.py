@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,15 +32,16 @@ def installed(agent: KnownAgent) -> Installed | None:
 
 
 def _version(program: Path, agent: KnownAgent) -> str:
-    """Return the version that the package of npm or pip says which the program is of."""
-    for folder in program.resolve().parents:
+    """Return the version of the program's package, of npm or pip; empty if none says it."""
+    actual = program.resolve()
+    if agent.install.startswith("pip "):
+        name = agent.install.rpartition(" ")[2]
+        beside = [str(path) for path in actual.parents[1].glob("lib/python*/site-packages")]
+        return next((found.version for found in distributions(name=name, path=beside)), "")
+    for folder in actual.parents:
         if (packed := folder / "package.json").is_file():
             try:
                 return msgspec.json.decode(packed.read_bytes(), type=Package).version
             except (OSError, msgspec.DecodeError):
                 return ""
-    name = agent.install.rpartition(" ")[2] if agent.install.startswith("pip ") else ""
-    try:
-        return version(name) if name else ""
-    except PackageNotFoundError:
-        return ""
+    return ""

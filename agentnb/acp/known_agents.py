@@ -12,8 +12,8 @@ import msgspec
 from agentnb.errors import SettingsError, near
 
 AS_ERRORS = "error"
-UsageForm: TypeAlias = Literal["none", "turn", "last_request", "session"]
-"""What the numbers of a turn's end are about."""
+UsageForm: TypeAlias = Literal["none", "turn", "last_request", "session", "requests"]
+"""What the numbers of a turn's end are about; ``requests``: each request is told of with a message."""
 CostForm: TypeAlias = Literal["none", "session", "process"]
 """What a cost is the sum of: the session, also if it was loaded, or the process as far as is known."""
 
@@ -36,6 +36,8 @@ class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The mode in which it asks before it writes and executes; empty if it always does, or has none."""
     asks: bool = True
     """Whether there is such a mode."""
+    offers_functions: bool = True
+    """Whether it shows its model the functions of the notebook. Those of codex and vibe have to search; copilot takes none."""
     terminals: bool = False
     """Whether it has agentnb run its commands."""
     usage: UsageForm = "none"

@@ -7,19 +7,20 @@ import re
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from agentnb.acp.calls import ENDED, KINDS_BY_NAME, ForeignCall, Kind, within
+from agentnb.acp.calls import ENDED, KINDS_BY_NAME, UNKNOWN_KIND, ForeignCall, Kind, within
 from agentnb.acp.folder import WatchedFolder
 from agentnb.acp.foreign_agent import UNCHECKED, ForeignAgent
+from agentnb.acp.installed import installed
 from agentnb.acp.known_agents import AS_ERRORS
 from agentnb.acp.reach import check_cost, check_holds
 from agentnb.acp.record import SESSION_COST, Pieces, Spending
 from agentnb.acp.session import Session
 from agentnb.core.log.events import TextDelta, ThinkingDelta
-from agentnb.core.messages import Image, Message, Text, visible
+from agentnb.core.messages import Image, Message, Text, ToolCall, visible
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.todos import Todo, Todos, TodoStatus, normal_status
@@ -41,6 +42,8 @@ from agentnb.tools.toolbox import Toolbox
 STATUSES: Mapping[str, TodoStatus] = {"in-progress": "in-progress", "completed": "completed"}
 SESSION = "acp_session"
 """The key under which a reply's metadata has the id of the session."""
+START = "start_agent"
+"""The name of the call by which the person decides whether an agent starts."""
 ROUNDS = "rounds"
 """The key that says of a round how its bounds were found: no agent tells them."""
 CALLS = "tool_use"
@@ -70,6 +73,8 @@ class AcpModel:
         self._foreign, self._agent, self.name = foreign, foreign.known, foreign.name
         self._work_dir, self._model, self._mode = work_dir, foreign.model, foreign.mode or foreign.known.asks_in
         self._session: Session | None = None
+        self.start: Literal["free", "to_ask", "asked"] = "free"
+        """Whether the agent may start, or the person is asked first."""
         self._cancelling: asyncio.Future[None] | None = None
         """The event loop holds tasks only weakly."""
         self._heard = 0
@@ -89,16 +94,23 @@ class AcpModel:
         """The calls of the last reply."""
 
     def check(self, permissions: Permissions, *, has_budget: bool = False) -> str:
-        """Return a warning about what the person is not asked, as `check_holds` does. Raises `SettingsError`."""
+        """Return a warning about what the person is not asked, and what does not reach the agent. Raises `SettingsError`."""
         if has_budget:
             check_cost(self._foreign)
         if self._shell is not None and not self._agent.terminals:
             what = f"Shell does not reach {self.name}, which runs its commands itself"
             raise SettingsError(what, "Leave it out, or run an agent that has agentnb run its commands, such as kimi")
-        return check_holds(self._foreign, permissions)
+        warning, asks = check_holds(self._foreign, permissions)
+        self.start = "to_ask" if asks else "free"
+        hidden = f"Functions of the notebook are not among the tools that {self.name} shows its model"
+        is_hidden = not (self._agent.offers_functions or self.tools.is_empty)
+        return "; ".join(filter(None, (warning, hidden if is_hidden else "")))
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the deltas of a round, then its reply: with the calls that have begun, or the last words of the turn."""
+        if (question := self._ask_to_start()) is not None:
+            yield question
+            return
         if self._session is None and (notice := await self._begin(request)) is not None:
             yield notice
         session = self._session
@@ -146,7 +158,8 @@ class AcpModel:
         return Reply(message, spent, CALLS, self._metadata(session))
 
     def _reply_of_turn(self, session: Session, end: Mapping[str, Any], pieces: Pieces) -> Reply:
-        tokens, metadata = self._spending.tokens(end.get("usage"))
+        tokens, metadata = self._spending.tokens(end.get("usage"), session.usages)
+        session.usages.clear()
         unchecked = {} if self._agent.errors else {UNCHECKED: True}
         metadata = {**self._metadata(session), **metadata, **unchecked}
         usage = replace(tokens, cost=self._spending.cost_since(session.take_cost(), ends_turn=True))
@@ -171,6 +184,17 @@ class AcpModel:
                 yield Notice(f"{self.name} did not ask about {call.form.name}: it may have run although it was not allowed")
             elif is_over:
                 yield Notice(f"{self.name} ended its turn after {call.form.name} was not allowed", SAY_MORE)
+
+    def _ask_to_start(self) -> Reply | None:
+        """Return the reply that asks the person about the start; None if it may start. Raises `ModelError` if it may not."""
+        if self.start == "asked":
+            raise ModelError(f"{self.name} was not started", f"Approve {START}, or allow it by a rule")
+        if self.start == "free":
+            return None
+        self.start = "asked"
+        here = installed(self._agent)
+        about = {"agent": self.name, "version": here.version if here is not None else "", "tried": self._agent.tried}
+        return Reply(Message("assistant", (ToolCall(START, about),)), UNKNOWN, CALLS)
 
     def _reject(self) -> list[ForeignCall]:
         """Reject the calls of the last reply that may not run, and return them."""
@@ -294,12 +318,7 @@ class ForeignTool:
         if not call.answer.done():
             call.answer.set_result(call.given is None)
             call.context.set_result(context)
-        try:
-            await call.end.wait()
-        except asyncio.CancelledError:
-            if call.terminal is not None:
-                call.terminal.kill()
-            raise
+        await call.end.wait()
         return call.given or call.outcome
 
     def _refusal(self, call: ForeignCall, arguments: Any) -> ToolOutcome | None:
@@ -314,6 +333,23 @@ class ForeignTool:
         return None
 
 
+class AgentStart:
+    """The start of an agent of which nobody knows whether it asks: a call, so that the person decides about it as about any."""
+
+    parallel_safe = blocking = False
+    timeout = subject = flag = None
+    effects = UNKNOWN_KIND.effects
+    spec = ToolSpec(START, "", {"type": "object"})
+
+    def __init__(self, model: AcpModel) -> None:
+        self._model = model
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        """Let the next round start it."""
+        self._model.start = "free"
+        return ToolOutcome(True, (Text("It starts."),))
+
+
 class FunctionAtDoor(VirtualTool):
     """A function of the notebook that the agent calls: what it returns goes to the agent as well."""
 
@@ -324,7 +360,7 @@ class FunctionAtDoor(VirtualTool):
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Run the function."""
-        call = self._model.call_of(context.call_id)
+        call = self._model.call_of(context.call_id) or within.get()
         outcome = tool_errors.cancelled()
         try:
             outcome = await self._function.run(arguments, context)
@@ -349,8 +385,9 @@ class ForeignToolbox(Toolbox):
 
     def __init__(self, model: AcpModel, functions: Iterable[Tool] = ()) -> None:
         super().__init__([FunctionAtDoor(model, tool) for tool in functions])
-        self._of_kinds = {name: ForeignTool(model, kind) for name, kind in KINDS_BY_NAME.items()}
-        for name in KINDS_BY_NAME:
+        self._of_kinds: dict[str, Tool] = {name: ForeignTool(model, kind) for name, kind in KINDS_BY_NAME.items()}
+        self._of_kinds[START] = AgentStart(model)
+        for name in self._of_kinds:
             if name in self._tools:
                 raise SettingsError(f"{name} is also what calls of {model.name} are called", "Give yours another name")
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 
 from agentnb.acp.foreign_agent import ForeignAgent
-from agentnb.core.run.approvals import ASK, AUTO
+from agentnb.acp.installed import installed
+from agentnb.acp.known_agents import KnownAgent
+from agentnb.core.run.approvals import AUTO
 from agentnb.errors import SettingsError
 from agentnb.policies.permissions.permissions import Permissions
 
@@ -13,32 +15,45 @@ RUNS_HERE = os.name == "posix"
 """Whether this system has what the guard of an agent and the door need: inherited pipes, process groups, Unix sockets."""
 
 
-def asks(foreign: ForeignAgent) -> bool:
-    """Return whether the agent asks before it writes and executes, in the mode that a run starts it in."""
-    return foreign.known.asks and foreign.mode in ("", foreign.known.asks_in)
-
-
-def check_holds(foreign: ForeignAgent, permissions: Permissions) -> str:
-    """Return a warning for the person about what they are not asked; empty if the agent asks.
+def check_holds(foreign: ForeignAgent, permissions: Permissions) -> tuple[str, bool]:
+    """Return a warning for the person about what they are not asked, empty if there is none, and whether they are asked about
+    the start: nobody knows whether the agent asks, and their word is neither a mode of its own nor ``auto``.
 
     Raises `SettingsError` if the run has a mode or a rule that the agent would not keep, as it asks nobody.
     """
     if not RUNS_HERE:
         raise SettingsError(f"{foreign.name} needs a POSIX system (Linux or macOS)", "On Windows, run the kernel in WSL")
-    if asks(foreign):
-        return ""
-    mode = f"its mode {foreign.mode}" if foreign.mode else "a mode that agentnb does not know"
+    is_ordered = foreign.mode not in ("", foreign.known.asks_in)
+    why = f"it asks nobody in its mode {foreign.mode}" if is_ordered else _doubt(foreign.known)
+    if not why:
+        return "", False
     held = [word for word in permissions.mode.held if word != AUTO]
     held += [rule.text for layer in permissions.layers for rule in layer.rules if rule.verdict != "allow"]
-    usual = f"start it in {foreign.known.asks_in}, where it asks" if foreign.known.asks_in else "run another agent"
     if held:
-        raise SettingsError(
-            f"{foreign.name} asks nobody in {mode}: {', '.join(held)} would not hold", f"Leave --mode out: {usual}"
-        )
-    if not foreign.mode and not permissions.mode.is_auto:
-        what = f"Whether {foreign.name} asks before it writes and executes is not known"
-        raise SettingsError(what, f"Let it do what it likes with approve={AUTO}; {ASK} cannot hold here")
-    return f"{foreign.name} asks nobody in {mode}: it writes and executes without a question"
+        raise SettingsError(f"{', '.join(held)} would not hold for {foreign.name}: {why}", _how_to_hold(foreign))
+    if not is_ordered and not permissions.mode.is_auto:
+        return "", True
+    return f"{foreign.name} may write and execute without a question: {why}", False
+
+
+def _doubt(agent: KnownAgent) -> str:
+    """Return why nobody knows whether the agent asks before it writes and executes; empty if that was tried."""
+    if not agent.asks:
+        return "whether it asks was not tried"
+    here = installed(agent)
+    if here is None or agent.tried in ("", here.version):
+        return ""
+    return f"whether it asks was tried with {agent.tried}, and this is {here.version or 'an unknown version'}"
+
+
+def _how_to_hold(foreign: ForeignAgent) -> str:
+    agent = foreign.known
+    if foreign.mode not in ("", agent.asks_in):
+        return f"Leave --mode out: it starts in {agent.asks_in}, where it asks" if agent.asks_in else "Leave --mode out"
+    if not agent.asks:
+        return "Run another agent, or leave these out: you are asked about its start"
+    tried = f"=={agent.tried}" if agent.install.startswith("pip ") else f"@{agent.tried}"
+    return f"Install that version: {agent.install.removesuffix('@latest')}{tried}"
 
 
 def check_cost(foreign: ForeignAgent) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
 from typing import Any
 
 import msgspec
@@ -81,8 +82,11 @@ class Spending:
         before, self._cost = self._cost, total
         return None if before is None or total < before else round(total - before, COST_DIGITS)
 
-    def tokens(self, reported: Any) -> tuple[Usage, dict[str, Any]]:
-        """Return the tokens of a turn by the report of the agent at its end, and metadata of its reply."""
+    def tokens(self, reported: Any, requests: Iterable[Any] = ()) -> tuple[Usage, dict[str, Any]]:
+        """Return the tokens of a turn, as the agent reports them at its end or for each request, and metadata of its reply."""
+        if self._agent.usage == "requests":
+            usages = [_usage(request) for request in requests if isinstance(request, dict)]
+            return reduce(Usage.__add__, usages) if usages else UNKNOWN, {}
         if not isinstance(reported, dict) or self._agent.usage == "none":
             return UNKNOWN, {}
         usage = _usage(reported)

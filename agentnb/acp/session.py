@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
+from io import StringIO
+from itertools import islice
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, TypeAlias
@@ -25,7 +27,7 @@ from agentnb.acp.terminals import Terminals, command_of
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
-from agentnb.errors import ModelError, ToolFailed
+from agentnb.errors import ModelError, ToolFailed, near
 from agentnb.tools import tool_errors
 from agentnb.tools.builtin.files.confined import place_of
 from agentnb.tools.builtin.files.reading import read_file
@@ -103,6 +105,8 @@ class Session:
         """The plan as last told; None before the first."""
         self.cost: float | None = None
         """US dollars of the session so far, if the agent has said it since `take_cost`."""
+        self.usages: list[Any] = []
+        """The usage of each request of the session that the agent has told with a message, as qwen does."""
         self._own_calls = 0
         """Calls that agentnb has made for the agent: files written, functions called."""
 
@@ -142,6 +146,8 @@ class Session:
                 if not self.id:
                     raise ModelError(f"{self.name} opened no session", self._last_words())
                 if mode and mode != _mapping(opened.get("modes")).get("currentModeId"):
+                    if (modes := _modes_of(opened)) and mode not in modes:  # vibe takes any, and stays in its own
+                        raise ModelError(f"{self.name} has no mode {mode!r}", near(mode, modes))
                     await self._request("session/set_mode", sessionId=self.id, modeId=mode)
                 if model:
                     await self._request("session/set_config_option", sessionId=self.id, configId="model", value=model)
@@ -241,7 +247,7 @@ class Session:
         try:
             return _mapping(await self._connection.send_request(method, params))
         except RequestError as error:
-            raise ModelError(f"{self.name}: {error}", self._last_words() or self._agent.sign_in) from error
+            raise ModelError(f"{self.name}: {_reason(error)}", self._last_words() or self._agent.sign_in) from error
         except ConnectionError as error:
             raise ModelError(f"{self.name} has ended: {error}", self._last_words()) from error
 
@@ -269,6 +275,8 @@ class Session:
                 text = content.get("text") if isinstance(content, dict) else None
                 if isinstance(text, str) and text:
                     self._deltas.append(TextDelta(text) if kind == "agent_message_chunk" else ThinkingDelta(text))
+                if (usage := _about(update).get("usage")) is not None:
+                    self.usages.append(usage)
             case "tool_call" | "tool_call_update":
                 self._call(update)
             case "plan":
@@ -286,7 +294,8 @@ class Session:
         call.merge(update, is_question=is_question)
         named = [block.get("terminalId") for block in call.content if isinstance(block, dict)]
         call.terminal = call.terminal or next(filter(None, map(self._terminals.get, named)), None)
-        is_named = call.is_at_door or call.title.removeprefix("mcp__") in self._titles
+        names = {name.removeprefix("mcp__") for name in (call.title, _tool_name(update))}
+        is_named = call.is_at_door or not names.isdisjoint(self._titles)
         call.is_at_door = is_named and call.form is UNKNOWN_KIND and call.made is None  # a model may write a title
         return call
 
@@ -301,6 +310,9 @@ class Session:
         call = self._begin_call(ForeignCall(unguessable, function))
         call.is_own = True
         call.merge({"title": function or name, "kind": kind, "rawInput": dict(arguments), "status": "in_progress"})
+        running = [outer.context.result() for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()]
+        if running:
+            self._run_within(call, running[-1])
         self._news.set()
         return call
 
@@ -337,11 +349,6 @@ class Session:
         call = next((call for call in self.calls.values() if call.covers(kind, subject, self._work_dir)), None)
         if call is None:
             call = self._begin_own_call(kind, arguments, kind=kind)
-            running = [
-                outer.context.result() for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()
-            ]
-            if running:
-                self._run_within(call, running[-1])
         elif call.options is None:
             call.options = ()
             self._news.set()
@@ -370,6 +377,8 @@ class Session:
             finally:
                 if not call.answer.done():
                     call.answer.set_result(False)
+                if call.function:
+                    call.end.set()
 
         task = asyncio.ensure_future(run())
         self._inner.add(task)
@@ -392,8 +401,8 @@ class Session:
             raise RequestError.resource_not_found(path)
 
         async def read(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
-            lines = redact(await read_file(context, path)).splitlines(keepends=True)
-            text = "".join(lines[first : None if limit is None else first + limit])
+            lines = StringIO(redact(await read_file(context, path)))
+            text = "".join(islice(lines, first, None if limit is None else first + limit))
             call.close("completed", text)
             return {"content": text}
 
@@ -431,6 +440,30 @@ class Session:
     @property
     def _how_to_install(self) -> str:
         return f"Install it: {self._agent.install}" if self._agent.install else ""
+
+
+def _modes_of(opened: Mapping[str, Any]) -> list[str]:
+    """Return the modes that an agent lists for a session that was opened."""
+    listed = _mapping(opened.get("modes")).get("availableModes")
+    return [str(mode["id"]) for mode in listed if isinstance(mode, dict) and "id" in mode] if isinstance(listed, list) else []
+
+
+def _tool_name(update: Mapping[str, Any]) -> str:
+    """Return the name of the tool that qwen and claude give beside the title of a call; empty if there is none."""
+    about = _about(update)
+    about = about.get("claudeCode", about)
+    return str(about.get("toolName", "")) if isinstance(about, dict) else ""
+
+
+def _about(update: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what an agent says in a field of its own beside those of the protocol."""
+    return _mapping(update.get("_meta"))
+
+
+def _reason(error: RequestError) -> str:
+    """Return the message of an error with its details, where agents say what is wrong."""
+    details = error.data.get("details") or error.data.get("message") if isinstance(error.data, dict) else error.data
+    return f"{error}: {details}" if details else str(error)
 
 
 def _text_of(params: Mapping[str, Any], name: str) -> str:

@@ -198,6 +198,16 @@ class Agent:
             self.terminal(call_id)
             self.end(call_id, "")
 
+    def peek(self) -> None:
+        """Tell how many keys were masked in the named file, as read through the client and as a command prints it."""
+        call_id = self.call("read", "Read", path=self.argument)
+        content = self.request("fs/read_text_file", path=str(Path(self.argument).absolute()))["result"]["content"]
+        self.end(call_id, content)
+        about = self.request("terminal/create", command=f"cat {self.argument}")["result"]
+        self.request("terminal/wait_for_exit", **about)
+        output = self.request("terminal/output", **about)["result"]["output"]
+        self.say(str([text.count("[key]") for text in (content, output)]))
+
     def probe(self) -> None:
         """Look for the named file through the client."""
         self.say(str(self.request("fs/read_text_file", path=str(Path(self.argument).absolute()))["error"]["code"]))
@@ -239,6 +249,33 @@ class Agent:
     def variable(self) -> None:
         """Give the named command a variable that changes programs."""
         self.terminal(env=[{"name": "BASH_ENV", "value": "x"}])
+
+    def metered(self) -> None:
+        """Tell the usage of two requests with messages, as qwen does."""
+        for words in ("Counted ", "twice."):
+            self.say(words)
+            about = {"usage": {"inputTokens": 100, "outputTokens": 5, "totalTokens": 105}}
+            self.update("agent_message_chunk", content={"type": "text", "text": ""}, _meta=about)
+
+    def piecewise(self) -> None:
+        """Run a command in a terminal of its own, and tell its output beside the content, as codex does."""
+        call_id = self.call("execute", "echo out", command="echo out")
+        terminal = {"type": "terminal", "terminalId": "its-own"}
+        for piece in ("ou", "t"):
+            about = {"terminal_output_delta": {"data": piece}}
+            self.update("tool_call_update", toolCallId=call_id, status="in_progress", content=[terminal], _meta=about)
+        self.update("tool_call_update", toolCallId=call_id, status="completed")
+        self.say("Ran.")
+
+    def growing(self) -> None:
+        """Say that a command runs while its arguments come as a text, and ask by a title alone, as kimi does."""
+        call_id = self.call("execute", "Bash")
+        for text in ('{"comm', '{"command": "touch ', '{"command": "touch a.txt"}'):
+            content = [{"type": "content", "content": {"type": "text", "text": text}}]
+            self.update("tool_call_update", toolCallId=call_id, status="in_progress", content=content)
+            time.sleep(0.02)
+        content = [{"type": "content", "content": {"type": "text", "text": "Running: touch a.txt"}}]
+        self.end(call_id, self.ask(call_id, title="Bash", content=content))
 
     def unannounced(self) -> None:
         """Have files written that no call names, one of them elsewhere."""
@@ -363,9 +400,22 @@ class Agent:
 
     def function(self) -> None:
         """List the tools of the server that it was given, and call the first with three numbers."""
+        self.offered(self.call("other", "notebook_total", numbers=[1, 2, 3]))
+
+    def named(self) -> None:
+        """Do so, with the name of the tool beside a title, as qwen does."""
+        call_id = self.call("other", "total (notebook MCP Server)")
+        self.update("tool_call_update", toolCallId=call_id, _meta={"toolName": "mcp__notebook__total"})
+        self.offered(call_id, title='{"numbers": [1, 2, 3]}')
+
+    def aside(self) -> None:
+        """Do so while a command runs."""
+        self.offered(self.call("execute", "make", command="make"))
+
+    def offered(self, call_id: str, **about: Any) -> None:
+        """Ask about a call, and call the first tool of the server within it."""
         (server,) = self.servers
-        call_id = self.call("other", f"{server['name']}_total", numbers=[1, 2, 3])
-        if self.ask(call_id) == "yes":
+        if self.ask(call_id, **about) == "yes":
             found, result = asyncio.run(called(server))
             self.end(call_id, result)
             self.say(f"{found}: {result}")
@@ -438,7 +488,9 @@ class Agent:
             try:
                 self.send(id=message["id"], result=self.answer(message))
             except KeyError as error:
-                self.send(id=message["id"], error={"code": -32603, "message": f"lost {error}"})
+                self.send(
+                    id=message["id"], error={"code": -32603, "message": "Internal error", "data": {"details": f"lost {error}"}}
+                )
             if "unread" in sys.argv and message["method"] == "session/set_mode":
                 self.say("Reads no more.")
                 time.sleep(600)

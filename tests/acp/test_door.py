@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agentnb import Agent, tool
-from agentnb.core.log.events import QuestionAsked
+from agentnb.acp.known_agents import KnownAgent
+from agentnb.core.log.events import QuestionAsked, Warned
 from agentnb.errors import SettingsError
 
 Make = Callable[..., Agent]
@@ -52,9 +54,29 @@ def test_a_function_is_called_through_the_door_of_the_run(fake: Make, function: 
     assert [(record.call.name, record.call.arguments) for record in records] == [("total", {"numbers": [1, 2, 3]})]
 
 
-def test_what_agent_and_door_would_both_ask_about_is_asked_once(fake: Make) -> None:
-    run = fake(tools=[written]).run_sync("function", approve=lambda call, run: True)
+@pytest.mark.parametrize("play", ["function", "named"])
+def test_what_agent_and_door_would_both_ask_about_is_asked_once(fake: Make, play: str) -> None:
+    run = fake(tools=[written]).run_sync(play, approve=lambda call, run: True)
+    assert run.text == "total: 6"
     assert len([event for event in run.events if isinstance(event, QuestionAsked)]) == 1
+
+
+@pytest.mark.parametrize(("rules", "text"), [({}, "total: 6"), ({"total": "deny"}, "total: The person did not allow it.")])
+def test_a_function_is_called_while_a_command_runs(fake: Make, rules: dict[str, str], text: str) -> None:
+    run = fake(tools=[total]).run_sync("aside", permissions=rules, approve=lambda call, run: True)
+    assert run.text == text
+    (command,) = [record for current in run.rounds for record in current.records]
+    assert (command.call.name, [record.call.name for record in command.inner]) == ("bash", ["total"])
+
+
+@pytest.mark.parametrize("tools", [[total], []])
+def test_a_run_warns_where_the_agent_hides_functions_from_its_model(
+    fake: Make, table: dict[str, KnownAgent], tools: list[Any]
+) -> None:
+    table["fake"] = replace(table["fake"], offers_functions=False)
+    run = fake(tools=tools).run_sync("hello")
+    warnings = [event.message for event in run.events if isinstance(event, Warned)]
+    assert ["not among the tools" in warning for warning in warnings] == [True] * len(tools)
 
 
 def test_a_command_in_the_name_of_a_function_is_judged(fake: Make) -> None:

@@ -30,6 +30,18 @@ def test_the_version_is_read_without_starting_the_program(
     assert not [*tmp_path.rglob("started")]
 
 
+def test_the_version_of_a_python_package_is_read_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, about = tmp_path / "bin" / "an-agent", tmp_path / "lib/python3.12/site-packages/an_agent-1.2.3.dist-info"
+    for folder in (program.parent, about):
+        folder.mkdir(parents=True)
+    program.touch(mode=0o755)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: an-agent\nVersion: 1.2.3\n")
+    monkeypatch.setenv("PATH", str(program.parent))
+    found = installed(KnownAgent(command=("an-agent",), install="pip install an-agent"))
+    assert found is not None
+    assert found.version == "1.2.3"
+
+
 def test_a_program_that_is_not_on_the_path_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert installed(KnownAgent(command=("an-agent",))) is None

@@ -96,7 +96,7 @@ def test_nothing_survives_or_is_lost_when_the_kernel_is_killed(word: str, tmp_pa
         assert {int(line) for line in heard if line.strip().isdigit()} <= kept
 
 
-TREE = "export LANG={word}; setsid sh -c 'echo > ready; exec tail -f /dev/null' & wait"
+TREE = "export LANG={word}; setsid sh -c 'echo > ready; exec /bin/sleep 600' & wait"
 """A command of which a process that has left its group says when it is there."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from msgspec.structs import replace
 
 from agentnb import Agent
 from agentnb.acp import reach
+from agentnb.acp.installed import Installed
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.core.log.events import Warned
+from agentnb.core.messages import ToolCall
 from agentnb.errors import SettingsError
 
 
@@ -43,10 +46,45 @@ def test_the_person_is_warned_about_what_they_are_not_asked(fake: Callable[..., 
     assert not [event for event in fake().run_sync("hello").events if isinstance(event, Warned)]
 
 
-def test_an_agent_of_which_nothing_is_known_needs_the_word_auto(
-    fake: Callable[..., Agent], table: dict[str, KnownAgent]
+@pytest.fixture(params=["never tried", "tried in another version"])
+def unsure(request: pytest.FixtureRequest, table: dict[str, KnownAgent], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make ``fake`` an agent of which nobody knows whether it asks."""
+    monkeypatch.setattr(reach, "installed", lambda agent: Installed(Path(agent.command[0]), "1.2"))
+    is_tried = request.param != "never tried"
+    table["fake"] = replace(table["fake"], asks=is_tried, tried="1.1", install="npm install -g fake@latest")
+
+
+@pytest.mark.usefixtures("unsure")
+@pytest.mark.parametrize("is_approved", [True, False])
+def test_the_start_of_an_unknown_agent_is_asked_about_once(fake: Callable[..., Agent], is_approved: bool) -> None:
+    asked: list[str] = []
+
+    def approve(call: ToolCall, run: object) -> bool:
+        asked.append(call.name)
+        return is_approved
+
+    run = fake().run_sync("hello", approve=approve)
+    assert asked == ["start_agent"]
+    assert (run.status, run.text) == (("completed", "Hello there.") if is_approved else ("failed", ""))
+
+
+@pytest.mark.usefixtures("unsure")
+def test_an_unknown_agent_starts_unasked_on_the_word_auto(fake: Callable[..., Agent]) -> None:
+    run = fake().run_sync("hello", approve="auto")
+    assert (run.text, len(run.rounds)) == ("Hello there.", 1)
+    assert ["without a question" in event.message for event in run.events if isinstance(event, Warned)] == [True]
+
+
+@pytest.mark.usefixtures("unsure")
+def test_an_unknown_agent_is_refused_where_it_must_ask(fake: Callable[..., Agent], table: dict[str, KnownAgent]) -> None:
+    with pytest.raises(SettingsError, match="ask would not hold for acp:fake") as raised:
+        fake().run_sync("hello", approve="ask")
+    assert ("npm install -g fake@1.1" in str(raised.value)) is table["fake"].asks
+
+
+def test_an_agent_in_the_version_that_was_tried_is_known(
+    fake: Callable[..., Agent], table: dict[str, KnownAgent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table["fake"] = replace(table["fake"], asks=False, asks_in="")
-    with pytest.raises(SettingsError, match="approve=auto"):
-        fake().run_sync("hello")
-    assert fake().run_sync("hello", approve="auto").text == "Hello there."
+    monkeypatch.setattr(reach, "installed", lambda agent: Installed(Path(agent.command[0]), "1.1"))
+    table["fake"] = replace(table["fake"], tried="1.1")
+    assert fake().run_sync("hello", approve="ask").text == "Hello there."

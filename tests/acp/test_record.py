@@ -139,3 +139,8 @@ def test_unknown_kinds_are_bounded() -> None:
     assert len(kinds) == MAX_UNKNOWN_KINDS + 1
     assert max(len(kind["first"]) for kind in kinds.values()) == 2_000
     assert updates.as_metadata() == {}
+
+
+def test_the_usage_of_each_request_is_added_up(fake: Make, table: dict[str, KnownAgent]) -> None:
+    table["fake"] = replace(table["fake"], usage="requests")
+    assert (fake().run_sync("metered").usage, fake().run_sync("hello").usage) == (Usage(200, 10), UNKNOWN)

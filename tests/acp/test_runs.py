@@ -48,6 +48,7 @@ def test_words_and_thoughts_stream_and_are_logged(fake: Make) -> None:
     [
         ("write", [("write_file", {"path": "a.txt", "content": "alpha\n"}, "1 line written")], "Written."),
         ("unasked", [("bash", {"command": "echo out"}, "out")], "Ran."),
+        ("piecewise", [("bash", {"command": "echo out"}, "out")], "Ran."),
         ("two", [("read_file", {"path": "b.txt"}, "beta"), ("bash", {"command": "ls"}, "b.txt")], "Both."),
     ],
 )
@@ -57,6 +58,13 @@ def test_calls_have_their_arguments_results_and_rounds(fake: Make, prompt: str, 
     assert [(one.call.name, one.call.arguments, one.result.text) for one in made if one.result] == calls
     assert (run.text, len(run.rounds)) == (text, 2)
     check_events(run.events, "the log")
+
+
+def test_arguments_that_come_as_a_growing_text_are_judged_whole(fake: Make) -> None:
+    run = fake().run_sync("growing", permissions={"bash(touch *)": "deny"}, approve=lambda call, run: True)
+    (record,) = [record for current in run.rounds for record in current.records]
+    assert (record.call.name, record.call.arguments) == ("bash", {"command": "touch a.txt"})
+    assert [event.call.name for event in run.events if isinstance(event, CallBlocked)] == ["bash"]
 
 
 def test_a_call_is_asked_about_before_it_has_any_effect(fake: Make, tmp_path: Path) -> None:
@@ -99,6 +107,11 @@ def test_it_starts_in_the_mode_in_which_it_asks(fake: Make) -> None:
     assert fake(mode="auto").run_sync("mode").text == "auto"
 
 
+def test_a_mode_that_it_does_not_list_is_refused(fake: Make) -> None:
+    with pytest.raises(ModelError, match=r"has no mode 'autp'.*auto"):
+        fake(mode="autp").run_sync("mode", approve="auto")
+
+
 def test_a_plan_is_the_todo_list(fake: Make) -> None:
     run = fake().run_sync("plan")
     assert [(todo.title, todo.status) for todo in run.todos] == [("Load", "completed"), ("Tell", "not-started")]
@@ -137,7 +150,7 @@ def test_a_question_that_shows_a_diff_changes_no_arguments(fake: Make) -> None:
         ("refuse", r"^Error: \d{3} ", "failed", "error"),
         ("hello", r"^Error: \d{3} ", "completed", "natural"),
         ("refuse", "error", "completed", "natural"),
-        ("refuse", "", "unknown", "unchecked"),
+        ("refuse", "", "completed", "unchecked"),
         ("cut", "error", "stopped", "max_tokens"),
     ],
 )

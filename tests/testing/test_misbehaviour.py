@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import struct
 from functools import partial
 from http.client import IncompleteRead, RemoteDisconnected
 from itertools import count, product
@@ -248,6 +250,16 @@ def test_a_connection_is_torn_down(subtests: pytest.Subtests) -> None:
                 connection.close()
             assert after or isinstance(raised.value, ConnectionResetError)
             assert not isinstance(raised.value, RemoteDisconnected)
+
+
+def test_a_client_that_tears_its_connection_down_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:
+    with LoopbackServer(["one"]) as server:
+        connection = connect(server)
+        begin(connection, "chat", MINIMAL["chat"]).read()
+        assert connection.sock is not None
+        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+    assert capfd.readouterr().err == ""
 
 
 def test_a_stream_ends_in_order_before_the_reply_does(subtests: pytest.Subtests) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from environments import Missing
 
@@ -31,6 +31,18 @@ class Case(NamedTuple):
 
     name: str
     problem: str = ""
+
+
+def placed(value: Any, **places: str) -> Any:
+    """Return a part of a row with texts in the places of ``{name}``."""
+    if isinstance(value, dict):
+        return {name: placed(part, **places) for name, part in value.items()}
+    if isinstance(value, list):
+        return [placed(part, **places) for part in value]
+    if isinstance(value, str):
+        for name, text in places.items():
+            value = value.replace(f"{{{name}}}", text)
+    return value
 
 
 def free_port() -> int:

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,11 +53,22 @@ def environment_of(row: dict[str, Any]) -> Environment:
                 raise Missing("there is no npm")
             run(["npm", "install", "--loglevel=error", "--no-audit", "--no-fund", "--prefix", str(folder), *wanted["npm"]])
         if wanted["pypi"]:
-            run([sys.executable, "-m", "venv", str(folder)])
+            run([_python(row.get("python", "")), "-m", "venv", str(folder)])
             pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
             run([*pip, *(["--no-deps"] if row.get("no_deps") else []), *wanted["pypi"]])
         complete.write_text(json.dumps(wanted), encoding="utf-8")
     return Environment(folder, _version(folder, wanted))
+
+
+def _python(version: str) -> str:
+    """Return an interpreter of this version, by default this one. Raises `Missing`."""
+    installed = sorted(map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python")))
+    for candidate in (f"python{version}", *installed) if version else ():
+        with suppress(Missing):
+            return run([candidate, "-c", "import sys; print(sys.executable)"]).strip()
+    if version:
+        raise Missing(f"there is no Python {version}")
+    return sys.executable
 
 
 def _folder_name(first: str, *others: str) -> str:

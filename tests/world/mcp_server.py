@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from counterpart_cases import Case
+from counterpart_cases import Case, placed
 from environments import Environment
 
 from agentnb.agent.agent import Agent
@@ -33,16 +33,7 @@ def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
     """Yield a run on each strict wire with all tools of the server, of which it calls the one that the row names."""
     for wire, provider in WIRES.items():
         with tempfile.TemporaryDirectory() as folder:
-            yield Case(wire, "; ".join(_problems(_placed(row, folder), environment, Path(folder), provider)))
-
-
-def _placed(value: Any, folder: str) -> Any:
-    """Return a part of a row with the folder in its place."""
-    if isinstance(value, dict):
-        return {name: _placed(one, folder) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_placed(one, folder) for one in value]
-    return value.replace("{folder}", folder) if isinstance(value, str) else value
+            yield Case(wire, "; ".join(_problems(placed(row, folder=folder), environment, Path(folder), provider)))
 
 
 def _server(row: dict[str, Any], environment: Environment, folder: Path) -> MCPServer:

@@ -7,6 +7,8 @@ import re
 import pytest
 from try_counterparts import counterparts
 
+from agentnb.acp.known_agents import known_agents
+
 RANGE = re.compile(r"@[~^]?\d|[<>=~]=?\d|<\d")
 
 
@@ -19,3 +21,12 @@ def test_each_row_names_its_packages_with_their_versions(subtests: pytest.Subtes
             packages = [*row.get("npm", ()), *row.get("pypi", ())]
             assert packages
             assert [package for package in packages if not RANGE.search(package)] == []
+
+
+def test_each_agent_is_tried_in_the_version_of_its_row() -> None:
+    known = known_agents()
+    rows = counterparts(["acp_agent"])
+    assert {row["name"] for row in rows} == set(known)
+    for row in rows:
+        tried = known[row["name"]].tried
+        assert [*row.get("npm", ()), *row.get("pypi", ())][0].endswith((f"@{tried}", f"=={tried}"))
