@@ -422,8 +422,7 @@ class Agent:
 
     def tries(self) -> None:
         """Read and write the files that a file names, and say of each whether that went."""
-        for line in Path("tries.txt").read_text().splitlines():
-            how, path = line.split()
+        for how, path in json.loads(Path("tries.json").read_text()):
             try:
                 file = Path(path).expanduser()
                 _ = file.read_bytes() if how == "read" else file.write_text("left")

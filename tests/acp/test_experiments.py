@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from agentnb.experiments.form.yaml_reader import read_experiment
 from agentnb.experiments.views.results_view import results_text
 from agentnb.models import ScriptedModel
 from agentnb.tools.builtin.shell import sandbox
+
+TESTS = Path(__file__)
+"""A file elsewhere than in a home."""
 
 
 def wrote(run: Run, row: Mapping[str, Any]) -> bool:
@@ -78,9 +82,9 @@ def test_an_agent_sees_settings_of_its_own(task: Path, tmp_path: Path, is_outsid
     persons = tmp_path / "home" / "notes.txt"
     (tmp_path / "settings").mkdir()
     (tmp_path / "settings" / "config.toml").write_text("model = 1\n")
-    tries = ("read b.txt", "read .env", f"read {persons}", f"write {tmp_path / 'left'}", f"read {Path(__file__)}",
-             "read ~/config.toml", "write ~/state", "write c.txt")  # fmt: skip
-    (task / "tries.txt").write_text("\n".join(tries))
+    reads = ["b.txt", ".env", str(persons), str(TESTS), "~/config.toml"]
+    tries = [*[("read", path) for path in reads], *[("write", path) for path in (str(tmp_path / "left"), "~/state", "c.txt")]]
+    (task / "tries.json").write_text(json.dumps(tries))
     said: list[str] = []
 
     def hear(run: Run) -> bool:
@@ -92,7 +96,7 @@ def test_an_agent_sees_settings_of_its_own(task: Path, tmp_path: Path, is_outsid
     results = exp.run_sync(show=False)
     assert [row.error for row in results.rows] == [""]
     free = "yes" if is_outside else "no"
-    assert said[-1].split() == ["yes", "no", free, "yes", free, "yes", "yes", "yes"]  # temporary files are its own
+    assert said[-1].split() == ["yes", "no", free, free, *["yes"] * 4]  # temporary files are its own
     assert (tmp_path / "left").exists() is is_outside
     assert results.sandboxes == {"theirs": "no sandbox" if is_outside else "bubblewrap"}
     assert not (tmp_path / "settings" / "state").exists()

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from agentnb.acp.foreign_agent import ForeignAgent
+from agentnb.acp.installed import installed
 from agentnb.agent.agent import Agent
 from agentnb.errors import SettingsError
 from agentnb.key_files import is_key_file
+from agentnb.tools.builtin.shell.sandbox import check_sandbox
 from agentnb.workflow.workflow import Workflow
 
 WORK_DIR = "work_dir"
@@ -83,9 +85,6 @@ def folder_problems(
 
 
 def _problem_of(agent: ForeignAgent, *, outside_sandbox: bool) -> str:
-    from agentnb.acp.installed import installed
-    from agentnb.tools.builtin.shell.sandbox import check_sandbox
-
     if installed(agent.known) is None:
         how = agent.known.install or f"there is no {agent.known.command[0]}"
         return f"{agent.name} is not installed. Install it: {how}"
