@@ -1,7 +1,8 @@
-"""What is installed of the known agents, and in which version. Nothing is started to find out."""
+"""What is installed of the known agents, and in which version, as ``%agent acp`` says it. Nothing is started to find out."""
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from importlib.metadata import distributions
 from pathlib import Path
@@ -9,7 +10,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from agentnb.acp.known_agents import KnownAgent
+from agentnb.acp.known_agents import KnownAgent, known_agents
+from agentnb.errors import SettingsError
+
+HOW_TO_ADD = "Write: %agent acp add NAME COMMAND"
 
 
 class Package(msgspec.Struct):
@@ -45,3 +49,27 @@ def _version(program: Path, agent: KnownAgent) -> str:
             except (OSError, msgspec.DecodeError):
                 return ""
     return ""
+
+
+def acp_command(rest: str) -> str:
+    """Return what ``%agent acp`` says. Raises `SettingsError`."""
+    words = shlex.split(rest)
+    if not words:
+        return "\n".join(_line(name, agent) for name, agent in known_agents().items())
+    if words[0] != "add" or len(words) < 3:
+        raise SettingsError(f"%agent acp knows no {rest!r}", HOW_TO_ADD)
+    _, name, *command = words
+    if not name.isidentifier():
+        raise SettingsError(f"{name!r} cannot be the name of an agent", "Letters, digits and _ only")
+    known_agents()[name] = KnownAgent(command=tuple(command), asks=False)
+    return f"{name} is known in this kernel. Run it: %%agent --acp {name}"
+
+
+def _line(name: str, agent: KnownAgent) -> str:
+    """Return the line of an agent: whether it is here, or how to get it."""
+    here = installed(agent)
+    if here is None:
+        return f"{name:<9} not installed: {agent.install or f'there is no {agent.command[0]}'}"
+    tried = "" if agent.tried in ("", here.version) else f", tried with {agent.tried}"
+    sign_in = f". To sign in: {agent.sign_in}" if agent.sign_in else ""
+    return f"{name:<9} {here.version or 'of unknown version'}{tried}{sign_in}"

@@ -9,7 +9,7 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb import settings
-from agentnb.acp.command import acp_command
+from agentnb.acp.installed import acp_command
 from agentnb.advice import NameOne, Plain
 from agentnb.core.questions import ASK_PERSON
 from agentnb.core.redaction import redact
