@@ -55,6 +55,7 @@ VIEWS = {
     "agentnb.experiments.results.results:Results": "agentnb.experiments.views.results_view:results",
     "agentnb.experiments.running.control:Progress": "agentnb.experiments.views.progress_view:progress",
     "agentnb.experiments.running.live:LiveExperiment": "agentnb.experiments.views.progress_view:live",
+    "agentnb.experiments.search.search_result:SearchResult": "agentnb.experiments.search.search_view:search",
     "agentnb.rerun.diff:RunDiff": "agentnb.display.lists.diff_view:diff",
     "agentnb.rerun.replay_result:Replay": "agentnb.display.lists.replay_view:replay",
     "agentnb.runtime.host.live:LiveRun": "agentnb.notebook.shown_values:live",

@@ -138,6 +138,8 @@ def _columns(known: Known) -> Iterator[_Column[Any]]:
 
 
 def _column(values: list[Any]) -> _Column[Any]:
-    places: dict[Any, int] = {}
-    at = [places.setdefault(value, len(places)) for value in values]
-    return _Column([*places], at) if len(places) <= len(values) // 2 else _Column(values)
+    distinct = [*dict.fromkeys(values)]
+    if len(distinct) > len(values) // 2:
+        return _Column(values)
+    places = {value: place for place, value in enumerate(distinct)}
+    return _Column(distinct, [places[value] for value in values])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import BufferedReader, FileIO
 from pathlib import Path
 
@@ -28,8 +26,7 @@ _BUFFER = 65_536
 """Bytes that are read at a time, line by line: most logs are read at once. Python's own buffer has 4,096."""
 
 
-@contextmanager
-def opened(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> Iterator[BufferedReader]:
+def opened(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> BufferedReader:
     """Open a file of at most so many bytes for reading.
 
     Raises `TraceError` if it is not a regular file or too large, OSError if it cannot be opened.
@@ -41,9 +38,12 @@ def opened(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> Iterator[Buffer
     check_file(found, path, max_bytes)  # to open a device may change it
     descriptor = os.open(path, _FLAGS)
     file: BufferedReader = BufferedReader(FileIO(descriptor), _BUFFER)
-    with file:
+    try:
         check_file(os.fstat(descriptor), path, max_bytes)  # another file may be there by now
-        yield file
+    except TraceError:
+        file.close()
+        raise
+    return file
 
 
 def check_file(found: os.stat_result, path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -21,6 +22,7 @@ from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.views.numbers import UNKNOWN, money, total_money
 from agentnb.guidance.draws import RandomGuidance
+from agentnb.guidance.sets import BUILT_IN, GuidanceSet
 from agentnb.workflow.workflow import Workflow
 
 MAX_OF_A_SETTING = 200
@@ -38,6 +40,8 @@ def methods_of(results: Results, setup: Setup) -> Iterator[Block]:
     """Yield the section on the methods."""
     yield Heading("Methods")
     yield Paragraph(_shape(results, setup))
+    if prompt := setup.tasks[0].row.get("prompt"):
+        yield Paragraph(f"The prompt of the first task, {setup.tasks[0].id}: {first_line(str(prompt), MAX_OF_A_SETTING)}")
     yield Paragraph(_randomisation(results, setup))
     yield Paragraph(_analysis(results, setup))
     yield Heading("Variants", is_inner=True)
@@ -90,7 +94,7 @@ def _analysis(results: Results, setup: Setup) -> str:
     near = results.plan.frozen.get("near_outcome")
     primary = f"The outcome of rounds is {near}; that of whole runs, which compares no sets, is {results.primary}"
     sentences = [
-        primary if results.is_by_round else f"The primary outcome is {results.primary}",
+        primary if results.is_by_round else f"The primary outcome is {results.primary}{_meaning(results, setup)}",
         *([f"Further checks: {', '.join(checks)}"] if checks else []),
         *[f"{name} is a verdict of the model {model}" for name, model in _judges(setup)],
         *(rounds.ANALYSIS if results.is_by_round else ANALYSIS),
@@ -102,6 +106,13 @@ def _analysis(results: Results, setup: Setup) -> str:
         )
         sentences.append(f"{planned}: these are the results of {look}, whose level is {look.level:.2g}")
     return f"{'. '.join(sentences)}."
+
+
+def _meaning(results: Results, setup: Setup) -> str:
+    """Return what the function of the primary says of itself, as the end of a sentence; empty without a docstring."""
+    function = next((check.function for check in setup.checks if check.name == results.primary), None)
+    text = (inspect.getdoc(function) or "").partition("\n\n")[0] if inspect.isfunction(function) else ""
+    return f": {first_line(text, MAX_OF_A_SETTING).rstrip('.')}" if text else ""
 
 
 def _judges(setup: Setup) -> list[tuple[str, str]]:
@@ -122,13 +133,15 @@ def _change(variant: Variant) -> str:
     changes = [f"{name} {_told(value)}" for name, value in (variant.changes or {}).items()]
     changes += [f"prompt {variant.template}"] if variant.template is not None else []
     told = ", ".join(changes) or "an agent with its own settings"
-    return first_line(f"{told} (content {variant.content})", MAX_OF_A_SETTING)
+    return f"{first_line(told, MAX_OF_A_SETTING)} (content {variant.content})"
 
 
 def _told(value: object) -> str:
     if isinstance(value, RandomGuidance):
         among = ", ".join(f"{name} ({propensity:.3g})" for name, propensity in value.among.items())
         return f"drawn by {value.assign} among {among}"
+    if isinstance(value, GuidanceSet) and value.name not in BUILT_IN:
+        return f"{value.name} ({'; '.join(f'{part}: {value.parts[part]}' for part in value.own_parts())})"
     name = getattr(value, "name", None) or getattr(value, "__name__", None)
     return str(name) if isinstance(name, str) else repr(value)
 

@@ -11,6 +11,7 @@ from agentnb.experiments.search.candidates import Line
 from agentnb.experiments.search.proposals import Trial
 from agentnb.guidance.sets import GuidanceSet
 
+NO_GAIN = "No gain is claimed"
 EXPLORATORY = "exploratory: on the tasks by which the line was chosen"
 
 
@@ -21,14 +22,18 @@ class Ablation(NamedTuple):
     comparison: Comparison | None
     """Best minus the set without the line; None if the budget did not hold its runs."""
 
-    def __repr__(self) -> str:
-        head = f"{self.line.part}: {self.line.text}"
+    @property
+    def effect(self) -> str:
+        """What the line does, in words."""
         if self.comparison is None:
-            return f"{head}\n  not tried without it: the budget was reached"
+            return "not tried without it: the budget was reached"
         if self.comparison.difference is None or self.comparison.interval is None:
-            return f"{head}\n  {self.comparison.missing or comparison_lines(self.comparison)[0]} ({EXPLORATORY})"
+            return f"{self.comparison.missing or comparison_lines(self.comparison)[0]} ({EXPLORATORY})"
         low, high = map(signed, self.comparison.interval)
-        return f"{head}\n  with it {signed(self.comparison.difference)} [{low}, {high}] ({EXPLORATORY})"
+        return f"with it {signed(self.comparison.difference)} [{low}, {high}] ({EXPLORATORY})"
+
+    def __repr__(self) -> str:
+        return f"{self.line.part}: {self.line.text}\n  {self.effect}"
 
 
 @dataclass(frozen=True)
@@ -58,10 +63,14 @@ class SearchResult:
         """Whether the judgement shows that the best set is better than the one that the search began with."""
         return self.judgement is not None and shown(self.judgement.analysis) > 0
 
-    def __repr__(self) -> str:
+    @property
+    def extent(self) -> str:
+        """What was tried, run and spent, in words."""
         accepted = sum(trial.accepted for trial in self.trials)
-        head = f"Search {self.id}: {accepted} of {counted(len(self.trials), 'proposal')} accepted, {counted(self.runs, 'run')}"
-        spent = [f"spent ${self.spent:.4g}"] if self.spent else []
-        judged = ["No gain is claimed"] if not self.claims_gain else []
+        spent = f", spent ${self.spent:.4g}" if self.spent else ""
+        return f"{accepted} of {counted(len(self.trials), 'proposal')} accepted, {counted(self.runs, 'run')}{spent}"
+
+    def __repr__(self) -> str:
+        judged = [] if self.claims_gain else [NO_GAIN]
         judged += comparison_lines(self.judgement) if self.judgement is not None else []
-        return "\n".join([", ".join([head, *spent]), *judged, *map(repr, self.ablations), *self.notes])
+        return "\n".join([f"Search {self.id}: {self.extent}", *judged, *map(repr, self.ablations), *self.notes])

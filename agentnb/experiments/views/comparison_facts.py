@@ -103,6 +103,15 @@ def _shares(comparison: Comparison) -> str:
     return f"{comparison.primary}: {comparison.a!r} {a}, {comparison.b!r} {b}. "
 
 
+def estimate(comparison: Comparison) -> str:
+    """Return the means and their difference, as sentences after the verdict; empty without a difference."""
+    analysis = comparison.analysis
+    if not isinstance(analysis, Difference) or comparison.is_identical:
+        return ""
+    means = ", ".join(fact.value for fact in _means(comparison))
+    return f" Means: {means}. Difference: {_difference(comparison, analysis)}."
+
+
 def _verdict(comparison: Comparison) -> str:
     analysis = comparison.analysis
     if comparison.missing or not isinstance(analysis, Difference):

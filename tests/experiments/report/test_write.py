@@ -19,7 +19,7 @@ from reported_experiments import HOSTILE, REASON, troubled
 from shown_words import words_in
 from small_experiments import small
 
-from agentnb import compare, settings
+from agentnb import GuidanceSet, compare, settings
 from agentnb.errors import SettingsError
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.views.comparison_facts import facts, sensitivity, verdict
@@ -78,6 +78,9 @@ def test_report_says_all_that_happened(written: Path, results: Results, subtests
         f"refused {HOSTILE}"[:60],
         "the prices of genai-prices",
         "drawn from the seed 0",
+        "The primary outcome is is_even: Unknown of the task 5, passed of even ones, and of all of one variant. ",
+        "The prompt of the first task, t0: Do task 0 of ",
+        f"Means: {HOSTILE} 1, steady 0.571. Difference: ",
         "paper_data/runs.csv",
         "paper_data/attempts.csv",
         "def is_even(run: Run, row: Any)",
@@ -130,6 +133,13 @@ def test_same_results_make_the_same_report(written: Path, results: Results, tmp_
 def test_another_primary_is_a_deviation(results: Results, tmp_path: Path) -> None:
     text = results.report(tmp_path / "paper.md", primary="rounds").read_text("utf-8")
     assert "the primary was frozen as is_even, and rounds was chosen later" in text
+
+
+def test_report_has_the_words_of_own_guidance_sets(tmp_path: Path) -> None:
+    own = GuidanceSet("own", {"text": "Call\nit.", "tools": "Now."})
+    results = small(6, {"off": "off", "own": own}, primary="answered").run_sync(show=False)
+    text = results.report(tmp_path / "paper.md").read_text("utf-8")
+    assert "| own | guidance own (tools: Now.; text: Call it.) (content " in text and "| off | guidance off (content " in text
 
 
 def test_report_without_pyarrow_says_so(results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

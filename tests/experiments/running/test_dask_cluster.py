@@ -97,7 +97,7 @@ def test_scheduler_that_hides_deaths_is_refused(cluster: Any) -> None:
         cluster.run_on_scheduler(allow, 0)
 
 
-@pytest.mark.nightly("by day one death of a worker, and a stop")
+@pytest.mark.slow("a worker that is killed, and the one that replaces it")
 def test_log_of_a_running_cell_streams_and_is_kept_with_the_lost_attempt(tmp_path: Path, cluster: Any) -> None:
     folder, seen = tmp_path / "exp", tmp_path / "seen"
 
