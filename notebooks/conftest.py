@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Generator
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
 from unittest.mock import patch
 
 import forked_kernels
 import pytest
+from bash_calls import skip_without_sandbox
+from stand_ins import path_with_stand_ins
+
+OF_OTHERS = "11_any_agent"
+"""The notebook that runs agents of others: programs of the tests stand in for them."""
+
+
+@cache
+def _folder() -> Path:
+    return Path(tempfile.mkdtemp())
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup() -> Generator[None]:
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
     """Fork the kernel of a notebook where nbval starts it: before the first of its cells."""
-    with patch("jupyter_client.provisioning.local_provisioner.launch_kernel", forked_kernels.launch):
+    with ExitStack() as stack:
+        if item.path.stem == OF_OTHERS:
+            skip_without_sandbox(has_network=True)
+            stack.enter_context(patch.dict(os.environ, PATH=path_with_stand_ins(_folder())))
+        stack.enter_context(patch("jupyter_client.provisioning.local_provisioner.launch_kernel", forked_kernels.launch))
         return (yield)

@@ -83,10 +83,14 @@ class ForeignCall:
         self.content: Sequence[Any] = ()
         self._pieces: list[str] = []
         """The output of a terminal of its own, as it comes."""
-        self.locations: Sequence[Any] = ()
+        self.locations: Sequence[Any] = []
         self.options: Sequence[Mapping[str, Any]] | None = None
         """The answers to the agent's question whether it may run; None before it asks. Whoever asks by a request for work
         has none."""
+        self.asks_anew = False
+        """Whether the agent has asked about something else than was judged, or after its end: nothing allows that."""
+        self._asked: dict[str, Any] | None = None
+        """Its arguments when the agent asked last."""
         self.made: ToolCall | None = None
         """The call in its reply; None before the reply."""
         self._reported: Any = None
@@ -118,6 +122,19 @@ class ForeignCall:
         if self.status in ENDED:
             self.end.set()
 
+    def ask(self, question: Mapping[str, Any], options: Any, folder: Path) -> None:
+        """Take the agent's question whether it may run, which is merged already. ``folder``: from which its paths are named."""
+        self.options = [option for option in options if isinstance(option, dict)] if isinstance(options, list) else []
+        given, places = question.get("rawInput", self.input), question.get("locations") or self.locations
+        asked, before = _arguments(self.form, given, places, self.title), self._asked
+        name, judged = (self.form.name, self.arguments) if self.made is None else (self.made.name, self.made.arguments)
+        subjects = [arguments.get(self.form.subject or "") for arguments in (judged, asked)]
+        is_other = name != self.form.name or not (
+            None in subjects or _are_same(subjects[0], subjects[1], self.form.subject, folder)
+        )
+        self.asks_anew |= self.end.is_set() or is_other or before not in (None, asked)
+        self._asked = asked
+
     @property
     def is_ready(self) -> bool:
         """Whether the agent asks about it, or runs it with arguments (kimi says so while these come): it can be judged."""
@@ -140,9 +157,7 @@ class ForeignCall:
             return False
         arguments = self.arguments if self.made is None else self.made.arguments  # what was judged counts
         named = arguments.get(self.form.subject or "")
-        return named == subject or (
-            self.form.subject == "path" and isinstance(named, str) and folder / named == folder / subject
-        )
+        return _are_same(named, subject, self.form.subject, folder)
 
     def close(self, status: str, text: str) -> None:
         """End it, if it is agentnb that makes it."""
@@ -159,15 +174,7 @@ class ForeignCall:
         """The reported arguments, with the subject of rules under one name; without any, its title and its files."""
         if self.function:
             return self.input  # type: ignore[no-any-return]
-        reported = dict(self.input) if isinstance(self.input, dict) else {} if self.input is None else {"input": self.input}
-        form, places = self.form, [place["path"] for place in self.locations if isinstance(place, dict) and "path" in place]
-        if form.subject and form.subject not in reported:
-            value = next((reported[name] for name in form.arguments if isinstance(reported.get(name), str)), None)
-            if value is None and form.subject == "path" and places:
-                value = places[0]
-            if value is not None:
-                reported[form.subject] = value
-        return reported or {"title": self.title, **({"paths": places} if places else {})}
+        return _arguments(self.form, self.input, self.locations, self.title)
 
     def take(self) -> ToolCall:
         """Return the call for a reply. Later messages do not change it."""
@@ -191,6 +198,27 @@ class ForeignCall:
         if self.status == "failed":
             return ToolOutcome(False, parts or (Text("The agent says that the call failed."),), error_code="tool_error")
         return failure("no_result", "The agent ended its turn without a result of this call.")
+
+
+def _are_same(first: Any, second: Any, kind: SubjectKind | None, folder: Path) -> bool:
+    """Return whether two subjects are the same, paths from this folder."""
+    if kind == "path" and isinstance(first, str) and isinstance(second, str):
+        return folder / first == folder / second
+    return bool(first == second)
+
+
+def _arguments(form: Kind, given: Any, locations: Any, title: str) -> dict[str, Any]:
+    """Return arguments with the subject of rules under one name; without any, the title and the files."""
+    reported = dict(given) if isinstance(given, dict) else {} if given is None else {"input": given}
+    of_places = [place.get("path") for place in locations if isinstance(place, dict)] if isinstance(locations, list) else []
+    places = [path for path in of_places if isinstance(path, str)]
+    if form.subject and form.subject not in reported:
+        value = next((reported[name] for name in form.arguments if isinstance(reported.get(name), str)), None)
+        if value is None and form.subject == "path" and places:
+            value = places[0]
+        if value is not None:
+            reported[form.subject] = value
+    return reported or {"title": title, **({"paths": places} if places else {})}
 
 
 def _parts(block: Any) -> tuple[Text | Image, ...]:

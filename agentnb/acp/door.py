@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from agentnb.acp import bridge
 from agentnb.acp.process import MAX_LINE_BYTES
 from agentnb.core.request import ToolSpec
-from agentnb.tools.tool import ToolOutcome
+from agentnb.tools.tool import ToolOutcome, failure
 
 NAME = "notebook"
 CallTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[ToolOutcome]]
@@ -29,9 +29,12 @@ class Door:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
-    async def open(self) -> dict[str, Any]:
-        """Open it, and return the entry of a session for it: a command, since agents start their servers."""
-        self._folder = Path(tempfile.mkdtemp(prefix="agentnb-"))
+    async def open(self, folder: str | None = None) -> dict[str, Any]:
+        """Open it, and return the entry of a session for it: a command, since agents start their servers.
+
+        ``folder``: where its own is made; by default where temporary files are.
+        """
+        self._folder = Path(tempfile.mkdtemp(prefix="agentnb-", dir=folder))
         socket = self._folder / "door"
         self._server = await asyncio.start_unix_server(self._accept, socket, limit=MAX_LINE_BYTES)
         return {"name": NAME, "command": sys.executable, "args": ["-I", "-S", bridge.__file__, str(socket)], "env": []}
@@ -50,7 +53,13 @@ class Door:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.ensure_future(self._serve(reader, writer))
         self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, connection: asyncio.Task[None]) -> None:
+        """Drop a connection. How it ended is its client's affair, such as a message that was too long."""
+        self._connections.discard(connection)
+        if not connection.cancelled():
+            connection.exception()
 
     async def _serve(self, reader: Any, writer: asyncio.StreamWriter) -> None:
         from mcp.server.lowlevel import Server
@@ -73,7 +82,11 @@ class Door:
     async def _run(self, context: Any, params: Any) -> Any:
         from mcp.types import CallToolResult, TextContent
 
-        outcome = await self._call(params.name, params.arguments or {})
+        offered = [tool.name for tool in self._tools]
+        if params.name in offered:
+            outcome = await self._call(params.name, params.arguments or {})
+        else:
+            outcome = failure("unknown_tool", f"There is no function {params.name}.", f"There is {', '.join(offered)}.")
         return CallToolResult(content=[TextContent(type="text", text=outcome.text)], is_error=not outcome.ok)
 
 

@@ -42,6 +42,7 @@ class WatchedFolder:
         self._folder = os.path.realpath(folder)
         self._store = None if store is None else os.path.realpath(store)
         self._notebook = open_notebook()
+        self._notebook_path = "" if self._notebook is None else self._relative(str(self._notebook.path))
         self._is_whole = True
         self._files, left = self._look(), MAX_WATCHED_BYTES
         for path, state in self._files.items():
@@ -51,13 +52,13 @@ class WatchedFolder:
 
     def is_open_notebook(self, path: str) -> bool:
         """Return whether a path is that of the notebook that this kernel runs."""
-        return self._notebook is not None and os.path.realpath(self._notebook.path) == os.path.realpath(self._path(path))
+        return self._notebook is not None and self._relative(path) == self._notebook_path
 
     def take(self, path: str) -> None:
         """Take a file as it is now, as agentnb has written it."""
-        real = Path(os.path.realpath(self._path(path)))
-        if (state := _state_of(real)) is not None:
-            self._files[os.path.relpath(real, self._folder)] = state
+        relative = self._relative(path)
+        if (state := _state_of(Path(self._folder, relative))) is not None:
+            self._files[relative] = state
 
     async def log_changes(self, log: EventLog, agent: str) -> None:
         """Warn about what has changed since the files were last seen, and list it for an undo."""
@@ -86,7 +87,7 @@ class WatchedFolder:
         if was_whole:
             changed |= now.keys() - before.keys()
         self._files = now | {path: before[path] for path in before.keys() & now.keys() - changed}
-        named = sorted(path for path in changed if not self.is_open_notebook(path))
+        named = sorted(changed - {self._notebook_path})
         folder = Path(self._folder)
         with suppress(StoreError):  # the log says so itself when it is written next
             for path in named[:MAX_LISTED]:
@@ -123,6 +124,10 @@ class WatchedFolder:
 
     def _is_left_out(self, entry: os.DirEntry[str]) -> bool:
         return entry.name in LEFT_OUT or entry.name.startswith(BEFORE_IMAGES) or entry.path == self._store
+
+    def _relative(self, path: str) -> str:
+        """Return a path from the folder, links followed."""
+        return os.path.relpath(os.path.realpath(self._path(path)), self._folder)
 
     def _path(self, path: str) -> str:
         return os.path.join(self._folder, path)  # noqa: PTH118  # a Path takes long to make

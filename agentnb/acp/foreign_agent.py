@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from agentnb.acp.known_agents import KnownAgent, agent_of
 from agentnb.core.request import Request
@@ -20,6 +20,17 @@ from agentnb.policies.verdict import Policy, Stop
 PROVIDER = "acp"
 
 
+class Place(Protocol):
+    """Where an agent runs that nobody watches: with other settings than the person's, and perhaps with walls around it."""
+
+    @property
+    def is_in_sandbox(self) -> bool:
+        """Whether there are walls."""
+
+    def around(self, agent: KnownAgent) -> KnownAgent:
+        """Return the row of the agent as it starts there. Blocks. Raises `SettingsError`."""
+
+
 @dataclass(frozen=True, slots=True)
 class ForeignAgent:
     """An agent of others, before a run. It stands where a model does."""
@@ -27,6 +38,8 @@ class ForeignAgent:
     agent: str
     model: str = ""
     mode: str = ""
+    place: Place | None = None
+    """Where it runs; None for the person's own settings."""
 
     def __post_init__(self) -> None:
         agent_of(self.agent)
@@ -81,10 +94,10 @@ def cut_off(run: Run) -> Stop | None:
 
 
 def unchecked(run: Run) -> Stop | None:
-    """Complete the run as one whose end is not known, if the agent may have reported an error as its last words."""
+    """Complete the run as unchecked if the agent may have reported an error as its last words."""
     if run.last_round.records or not run.last_round.metadata.get(UNCHECKED):
         return None
-    return Stop(UNCHECKED, "unknown", round_status="natural_completion")
+    return Stop(UNCHECKED, round_status="natural_completion")
 
 
 SHAPES_REQUESTS: Mapping[str, Any] = {

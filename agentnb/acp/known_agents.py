@@ -28,6 +28,8 @@ class KnownAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Variables that it is started with."""
     keys: tuple[str, ...] = ()
     """Names of the person's variables that reach it."""
+    home: str = ""
+    """The variable that names the folder of its settings, if ``HOME`` does not decide alone."""
     tried: str = ""
     """The version that was tried."""
     asks_in: str = ""

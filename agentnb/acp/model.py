@@ -31,7 +31,7 @@ from agentnb.models.model import Notice, Reply, StreamItem
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.runtime.calls.virtual_tools import VirtualTool
 from agentnb.runtime.event_log import EventLog
-from agentnb.settings import values_of
+from agentnb.settings import redact_values, values_of
 from agentnb.tools import tool_errors
 from agentnb.tools.builtin.group import BuiltinTool
 from agentnb.tools.builtin.shell.group import Shell
@@ -207,9 +207,17 @@ class AcpModel:
 
     async def _begin(self, request: Request) -> Notice | None:
         """Start the agent, with the conversation of the run before if it can load that; return a notice if it cannot."""
-        session = self._session = Session(self._agent, self.name, self.folder, self.tools.specs, self._shell)
+        agent, place = self._agent, self._foreign.place
+        if place is not None:
+            agent = await asyncio.to_thread(place.around, agent)
+        is_walled = place is not None and place.is_in_sandbox  # where agentnb runs no command for it, which would be outside
+        keys = values_of(agent.keys)
+        redact_values(keys)
+        session = self._session = Session(
+            agent, self.name, self.folder, self.tools.specs, self._shell, serves_terminals=not is_walled
+        )
         earlier = str(_last_of(self._before, SESSION) or "")
-        await session.start(self._work_dir, values_of(self._agent.keys), self._mode, self._model, earlier)
+        await session.start(self._work_dir, keys, self._mode, self._model, earlier)
         cost = _last_of(self._before, SESSION_COST)
         self._spending = Spending(self._agent, is_loaded=session.id == earlier, cost=cost)
         if self._before is None:
@@ -310,12 +318,7 @@ class ForeignTool:
         if not call.answer.done():
             call.answer.set_result(call.given is None)
             call.context.set_result(context)
-        try:
-            await call.end.wait()
-        except asyncio.CancelledError:
-            if call.terminal is not None:
-                call.terminal.kill()
-            raise
+        await call.end.wait()
         return call.given or call.outcome
 
     def _refusal(self, call: ForeignCall, arguments: Any) -> ToolOutcome | None:

@@ -26,13 +26,27 @@ def guard_words(lifeline: int) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", guard.__file__, str(lifeline))
 
 
+class WholeLines:
+    """A reader that gives up on a line longer than its limit, which the SDK would collect without end."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    async def readuntil(self, separator: bytes) -> bytes:
+        """Return the next line. Raises ConnectionError."""
+        try:
+            return await self._reader.readuntil(separator)
+        except asyncio.LimitOverrunError as error:
+            raise ConnectionError(f"it sent a message of more than {MAX_LINE_BYTES:,} bytes") from error
+
+
 class AgentProcess:
     """A running agent. ``stdin`` and ``stdout`` carry its messages."""
 
     def __init__(self, guarded: asyncio.subprocess.Process, lifeline: int, stderr: StderrTail) -> None:
         assert guarded.stdin is not None and guarded.stdout is not None, "they are pipes"
         self._guarded, self._lifeline, self._stderr = guarded, lifeline, stderr
-        self.writer, self.reader = guarded.stdin, guarded.stdout
+        self.writer, self.reader = guarded.stdin, WholeLines(guarded.stdout)
 
     @classmethod
     async def start(cls, command: Sequence[str], work_dir: Path, env: Mapping[str, str]) -> AgentProcess:

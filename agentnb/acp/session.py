@@ -8,7 +8,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
+from io import StringIO
+from itertools import islice
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, TypeAlias
 
 from acp.connection import Connection, StreamDirection, StreamEvent
@@ -25,6 +28,7 @@ from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
 from agentnb.errors import ModelError, ToolFailed, near
+from agentnb.tools import tool_errors
 from agentnb.tools.builtin.files.confined import place_of
 from agentnb.tools.builtin.files.reading import read_file
 from agentnb.tools.builtin.files.writing import write_file
@@ -58,11 +62,19 @@ class Session:
     """
 
     def __init__(
-        self, agent: KnownAgent, name: str, folder: WatchedFolder, tools: Iterable[ToolSpec] = (), shell: Shell | None = None
+        self,
+        agent: KnownAgent,
+        name: str,
+        folder: WatchedFolder,
+        tools: Iterable[ToolSpec] = (),
+        shell: Shell | None = None,
+        *,
+        serves_terminals: bool = True,
     ) -> None:
         """``folder``: learns what agentnb writes for it; ``tools``: functions of the notebook that are offered to it;
         ``shell``: how its commands run in terminals.
         """
+        self._serves_terminals = serves_terminals
         self.name = name
         self._folder, self._terminals = folder, Terminals(shell or Shell())
         self._work_dir = Path()
@@ -109,25 +121,31 @@ class Session:
             self._process = await AgentProcess.start(command, work_dir, {**self._agent.env, **env})
         except OSError as error:
             raise ModelError(f"{self.name} could not be started: {error.strerror or error}") from error
-        self._connection = Connection(self._answer, self._process.writer, self._process.reader, observers=[self._observe])
+        reader: Any = self._process.reader
+        self._connection = Connection(self._answer, self._process.writer, reader, observers=[self._observe])
         try:
             async with asyncio.timeout(SECONDS_TO_START):
                 begun = await self._request(
                     "initialize",
                     protocolVersion=PROTOCOL,
-                    clientCapabilities={"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True},
+                    clientCapabilities={
+                        "fs": {"readTextFile": True, "writeTextFile": True},
+                        "terminal": self._serves_terminals,
+                    },
                     clientInfo={"name": "agentnb", "title": "agentnb", "version": str(import_module("agentnb").__version__)},
                 )
-                servers = [] if self._door is None else [await self._door.open()]
+                servers = [] if self._door is None else [await self._door.open(self._agent.env.get("HOME"))]
                 about = {"cwd": str(work_dir), "mcpServers": servers}
-                if earlier and (begun.get("agentCapabilities") or {}).get("loadSession"):
+                if earlier and _mapping(begun.get("agentCapabilities")).get("loadSession"):
                     self.id, self._is_loading = earlier, True
                     opened = await self._request("session/load", sessionId=earlier, **about)
                     self._is_loading = False
                 else:
                     opened = await self._request("session/new", **about)
-                    self.id = opened["sessionId"]
-                if mode and mode != (opened.get("modes") or {}).get("currentModeId"):
+                    self.id = str(opened.get("sessionId", ""))
+                if not self.id:
+                    raise ModelError(f"{self.name} opened no session", self._last_words())
+                if mode and mode != _mapping(opened.get("modes")).get("currentModeId"):
                     if (modes := _modes_of(opened)) and mode not in modes:  # vibe takes any, and stays in its own
                         raise ModelError(f"{self.name} has no mode {mode!r}", near(mode, modes))
                     await self._request("session/set_mode", sessionId=self.id, modeId=mode)
@@ -204,8 +222,7 @@ class Session:
             assert self._turn is not None, "there was a prompt"
             if self._turn.done():
                 self.is_in_turn = False
-                end: Mapping[str, Any] = await self._turn
-                return end
+                return {"stopReason": "unknown", **await self._turn}
             if until is not None and until != self._wakes_at:
                 self._wakes_at = until
                 loop.call_at(until, self._news.set)
@@ -228,7 +245,7 @@ class Session:
     async def _request(self, method: str, **params: Any) -> Any:
         assert self._connection is not None, "it has started"
         try:
-            return await self._connection.send_request(method, params) or {}
+            return _mapping(await self._connection.send_request(method, params))
         except RequestError as error:
             raise ModelError(f"{self.name}: {_reason(error)}", self._last_words() or self._agent.sign_in) from error
         except ConnectionError as error:
@@ -248,8 +265,7 @@ class Session:
             if not self._is_loading:  # what a loaded session tells again is no news
                 self._take(params["update"])
         elif message.get("method") == "session/request_permission" and isinstance(params.get("toolCall"), dict):
-            call = self._call(params["toolCall"], is_question=True)
-            call.options = [option for option in params.get("options") or () if isinstance(option, dict)]
+            self._call(params["toolCall"], is_question=True).ask(params["toolCall"], params.get("options"), self._work_dir)
         self._news.set()
 
     def _take(self, update: Mapping[str, Any]) -> None:
@@ -264,7 +280,7 @@ class Session:
             case "tool_call" | "tool_call_update":
                 self._call(update)
             case "plan":
-                self.plan = update.get("entries") or []
+                self.plan = [*entries] if isinstance(entries := update.get("entries"), list) else []
             case "usage_update":
                 cost = update.get("cost")
                 if isinstance(cost, dict) and cost.get("currency") == "USD" and isinstance(cost.get("amount"), int | float):
@@ -290,7 +306,8 @@ class Session:
     def _begin_own_call(self, name: str, arguments: Mapping[str, Any], *, function: str = "", kind: str = "") -> ForeignCall:
         """Make a call for the agent, which the run judges as any other."""
         self._own_calls += 1
-        call = self._begin_call(ForeignCall(f"{name}-{self._own_calls}", function))
+        unguessable = f"{name}-{self._own_calls}-{token_hex(4)}"  # for no update of the agent to name it
+        call = self._begin_call(ForeignCall(unguessable, function))
         call.is_own = True
         call.merge({"title": function or name, "kind": kind, "rawInput": dict(arguments), "status": "in_progress"})
         running = [outer.context.result() for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()]
@@ -305,13 +322,14 @@ class Session:
             return None
         if method == "session/request_permission":
             call = self.calls[str(params["toolCall"]["toolCallId"])]
-            kind = KINDS_OF_OPTIONS[call.is_at_door or await asyncio.shield(call.answer)]
-            chosen = next((option for option in call.options or () if option.get("kind") == kind), None)
-            outcome = {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen["optionId"]}
-            return {"outcome": outcome}
-        if method in (
-            serve := {"fs/write_text_file": self._write, "fs/read_text_file": self._read, "terminal/create": self._open}
-        ):
+            is_allowed = call.is_at_door or (await asyncio.shield(call.answer) and not call.asks_anew)
+            of_kind = [option for option in call.options or () if option.get("kind") == KINDS_OF_OPTIONS[is_allowed]]
+            chosen = next((option["optionId"] for option in of_kind if "optionId" in option), None)
+            return {"outcome": {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}}
+        serve = {"fs/write_text_file": self._write, "fs/read_text_file": self._read}
+        if self._serves_terminals:
+            serve["terminal/create"] = self._open
+        if method in serve:
             return await serve[method](params)
         if method in OF_TERMINALS:
             if (answer := await self._terminals.answer(method, str(params["terminalId"]))) is None:
@@ -341,6 +359,8 @@ class Session:
                 return await work(call, await asyncio.shield(call.context))
             except ToolRefused as refused:
                 outcome = refused.outcome
+            except Exception as error:  # of a path that no system has, of numbers that are texts
+                outcome = tool_errors.raised(kind, error)
         call.close("failed", outcome.text)
         raise RequestError.invalid_params({"details": outcome.text})
 
@@ -365,7 +385,7 @@ class Session:
         task.add_done_callback(self._inner.discard)
 
     async def _write(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        path, text = str(params["path"]), str(params["content"])
+        path, text = _text_of(params, "path"), _text_of(params, "content")
 
         async def write(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
             written = await write_file(context, path, text)
@@ -376,13 +396,13 @@ class Session:
         return await self._serve("edit", {"path": path, "content": text}, write)
 
     async def _read(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        path, first, limit = str(params["path"]), max(0, (params.get("line") or 1) - 1), params.get("limit")
+        path, first, limit = _text_of(params, "path"), max(0, (params.get("line") or 1) - 1), params.get("limit")
         if self._is_missing(path):  # no call: kimi looks for files of instructions whenever it reads or writes
             raise RequestError.resource_not_found(path)
 
         async def read(call: ForeignCall, context: ToolContext) -> dict[str, Any]:
-            lines = redact(await read_file(context, path)).splitlines(keepends=True)
-            text = "".join(lines[first : None if limit is None else first + limit])
+            lines = StringIO(redact(await read_file(context, path)))
+            text = "".join(islice(lines, first, None if limit is None else first + limit))
             call.close("completed", text)
             return {"content": text}
 
@@ -424,8 +444,8 @@ class Session:
 
 def _modes_of(opened: Mapping[str, Any]) -> list[str]:
     """Return the modes that an agent lists for a session that was opened."""
-    listed = (opened.get("modes") or {}).get("availableModes") or ()
-    return [str(mode["id"]) for mode in listed if isinstance(mode, dict) and "id" in mode]
+    listed = _mapping(opened.get("modes")).get("availableModes")
+    return [str(mode["id"]) for mode in listed if isinstance(mode, dict) and "id" in mode] if isinstance(listed, list) else []
 
 
 def _tool_name(update: Mapping[str, Any]) -> str:
@@ -435,13 +455,25 @@ def _tool_name(update: Mapping[str, Any]) -> str:
     return str(about.get("toolName", "")) if isinstance(about, dict) else ""
 
 
-def _about(update: Mapping[str, Any]) -> Any:
+def _about(update: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what an agent says in a field of its own beside those of the protocol."""
-    about = update.get("_meta")
-    return about if isinstance(about, dict) else {}
+    return _mapping(update.get("_meta"))
 
 
 def _reason(error: RequestError) -> str:
     """Return the message of an error with its details, where agents say what is wrong."""
     details = error.data.get("details") or error.data.get("message") if isinstance(error.data, dict) else error.data
     return f"{error}: {details}" if details else str(error)
+
+
+def _text_of(params: Mapping[str, Any], name: str) -> str:
+    """Return a parameter that is a text. Raises `RequestError`."""
+    value = params.get(name)
+    if not isinstance(value, str):
+        raise RequestError.invalid_params({"details": f"{name} is not a text."})
+    return value
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Return the value if it is one; else an empty one."""
+    return value if isinstance(value, dict) else {}

@@ -19,10 +19,9 @@ from agentnb.tools.builtin.files.confined import place_of
 from agentnb.tools.builtin.shell.group import Shell, command_outcome, run_command
 from agentnb.tools.builtin.shell.output import BoundedOutput, Bounds
 from agentnb.tools.builtin.shell.process import ProcessResult
-from agentnb.tools.builtin.shell.sandbox import Sandboxed
 from agentnb.tools.defaults import MAX_TERMINAL_BYTES
 from agentnb.tools.rendering import success
-from agentnb.tools.tool import ToolContext, ToolOutcome, failure
+from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused
 
 SHELLS = ("bash", "sh")
 MOVE = re.compile(r"cd ('[^']*'|[\w./@%+,:=-]+) && (.+)", re.DOTALL)
@@ -84,13 +83,21 @@ class Terminal:
     def __init__(self, shell: Shell, context: ToolContext, command: str, max_bytes: int) -> None:
         """``max_bytes``: output that is kept, the last."""
         self._output = _Output(max_bytes)
+        self._exit_code: int | None = -signal.SIGKILL
+        """That of a command that is killed, until it ends otherwise: minus the signal, or None if it could not be started."""
+        self._note = ""
+        self._refused: ToolRefused | None = None
         self._work = asyncio.ensure_future(self._run(shell, context, command))
 
-    async def _run(self, shell: Shell, context: ToolContext, command: str) -> Sandboxed:
+    async def _run(self, shell: Shell, context: ToolContext, command: str) -> None:
         """Run the command below a guard, which ends it with the kernel."""
         lifeline, held = os.pipe()
         try:
-            return await run_command(shell, context, command, math.inf, self._output, guard_words(lifeline), (lifeline,))
+            guard = guard_words(lifeline)
+            result, self._note = await run_command(shell, context, command, math.inf, self._output, guard, (lifeline,))
+            self._exit_code = result.exit_code
+        except ToolRefused as refused:
+            self._exit_code, self._refused = None, refused
         finally:
             os.close(lifeline)
             os.close(held)
@@ -98,16 +105,16 @@ class Terminal:
     async def check_started(self) -> None:
         """Raise `ToolRefused` if the command cannot be started."""
         await asyncio.sleep(0)  # the first step of the work starts it
-        if self._work.done():
-            self._work.result()
-
-    async def wait(self) -> None:
-        """Wait for the end of the command, and of all that it started."""
-        await asyncio.wait((self._work,))
+        if self._refused is not None:
+            raise self._refused
 
     def when_over(self, callback: Callable[[], None]) -> None:
         """Have a function called when the command has ended."""
         self._work.add_done_callback(lambda _: callback())
+
+    async def wait(self) -> None:
+        """Wait for the end of the command, and of all that it started."""
+        await asyncio.wait((self._work,))
 
     def kill(self) -> None:
         """Have the command killed, and all that it started."""
@@ -135,21 +142,9 @@ class Terminal:
         text = self._output.of_result.text
         if not self._work.done():
             return success("\n".join(filter(None, (text.removesuffix("\n"), "[The command still runs.]"))))
-        if self._error is not None:
-            return getattr(self._error, "outcome", None) or failure("not_started", str(self._error))
-        note = "" if self._work.cancelled() else self._work.result().note
-        return command_outcome(ProcessResult(self._exit_code, text, ""), note, math.inf)
-
-    @property
-    def _error(self) -> BaseException | None:
-        return None if self._work.cancelled() else self._work.exception()
-
-    @property
-    def _exit_code(self) -> int | None:
-        """Minus the signal, if a signal ended it; None if it could not be started."""
-        if self._work.cancelled():
-            return -signal.SIGKILL
-        return None if self._error is not None else self._work.result().result.exit_code
+        if self._refused is not None:
+            return self._refused.outcome
+        return command_outcome(ProcessResult(self._exit_code, text, ""), self._note, math.inf)
 
 
 class Terminals:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -141,11 +141,13 @@ def _set_foreign(agent: AgentSettings) -> None:
 
     derived = {"policy": AsItEnds(), "guidance": "off", "todos": False, "history": "full", "instructions": False}
     given = {one.name: getattr(agent, one.name) for one in fields(agent) if one.init}
+    foreign = ForeignAgent.of(agent.acp, agent.mode)
     if isinstance(agent.model, ForeignAgent):  # a copy: nobody gave what was derived for the agent before
+        foreign = replace(foreign, place=agent.model.place)
         same = [name for name, value in derived.items() if given[name] == value]
         given |= {name: SHAPES_REQUESTS[name] for name in ("model", *same)}
     check_reach(given)
-    for name, value in {"model": ForeignAgent.of(agent.acp, agent.mode), **derived}.items():
+    for name, value in {"model": foreign, **derived}.items():
         _set(agent, name, value)
 
 

@@ -105,7 +105,7 @@ class Loop:
 
     async def _whole_round(self, why: Continue) -> None:
         """Read what came from outside, run a round, and look at what it left."""
-        if self._inbox.has_news and not self._is_in_turn():
+        if self._inbox.has_news and not self._goes_on():
             await self._lifecycle.read_inbox()
             self._todos.look()  # the run may have waited for the person
         if self._servers is not None and self._servers.has_news:
@@ -114,14 +114,14 @@ class Loop:
         if self._asked is not None:
             await self._asked.look()
             self._lifecycle.settle()
-        if self._inbox.has_news and not self._is_in_turn():
+        if self._inbox.has_news and not self._goes_on():
             await self._lifecycle.read_inbox()
         self._todos.look()
         if self._draw is not None:
             self._draw_guidance(self._draw)
 
-    def _is_in_turn(self) -> bool:
-        """Return whether the run is paused while an agent of others is in its turn, which goes on and is recorded."""
+    def _goes_on(self) -> bool:
+        """Return whether an agent of others is in its turn, which goes on and is recorded although the person has paused."""
         return self._inbox.is_paused and getattr(self._calls.model, "is_in_turn", False)
 
     async def final_answer(self, limit: Stop) -> None:

@@ -40,7 +40,8 @@ class Inbox:
         """Answers put before anybody listened: a run that is resumed may still wait for the person."""
         self._lock = threading.Lock()
         self.stop_requested = False
-        self._is_paused = False
+        self.is_paused = False
+        """Whether the last command of its kind was to pause, also if the loop has not read it."""
         self._around = around
         self._nested: frozenset[Inbox] = _NONE
         """Those of the runs nested in this one that are running."""
@@ -80,7 +81,7 @@ class Inbox:
         if wake is not None:
             wake(command)
         if name in ("pause", "resume"):
-            self._is_paused = name == "pause"
+            self.is_paused = name == "pause"
             for nested in self._nested:
                 nested.put(name)
 
@@ -88,11 +89,6 @@ class Inbox:
     def has_news(self) -> bool:
         """Whether a command or a stop is waiting to be read."""
         return bool(self.unread) or self.stop_requested
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether the last command of its kind was to pause, also if the loop has not read it."""
-        return self._is_paused
 
     @property
     def has_nested(self) -> bool:
@@ -106,7 +102,7 @@ class Inbox:
     def _add(self, nested: Inbox) -> None:
         with self._lock:
             self._nested |= {nested}
-        if self._is_paused:
+        if self.is_paused:
             nested.put("pause")
 
     def _remove(self, nested: Inbox) -> None:

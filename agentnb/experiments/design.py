@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from agentnb.display.texts.labels import counted
@@ -19,6 +19,7 @@ PASS_RATES = (0.05, 0.25, 0.5)
 """Pass rates between which minimum effects lie; a rate and its opposite have the same."""
 RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
 BY_ROUND = "by_round"
+AROUND = "Around agents of others"
 DRAWS = "their draws differ between variants"
 
 
@@ -55,6 +56,8 @@ class Design:
     """US dollars of the budget that are set aside for each run under way, at most: what it can still spend; None if unknown."""
     looks: tuple[Look, ...] = ()
     """Planned looks; the minimum effect is that of the last."""
+    sandboxes: Mapping[str, str] = field(default_factory=dict)
+    """What is around agents of others, by variant."""
 
     def __repr__(self) -> str:
         cost = "unknown" if self.cost is None else f"${self.cost:.4g}"
@@ -62,9 +65,10 @@ class Design:
         effect = f"Minimum detectable effect: {effect_told(self)} ({ground_told(self)})."
         unseeded = [f"Without a seed: {', '.join(self.unseeded)}; {DRAWS}"] if self.unseeded else []
         budget = [] if self.budget is None else [f"Budget: ${self.budget:.4g}, {aside_told(self)}."]
+        walls = [f"{AROUND}: {around_told(self.sandboxes)}."] if self.sandboxes else []
         hint = [RUN_A_PILOT] if None in (self.cost, self.seconds) else []
         looks = [f"Looks: {looks_told(self)}; {price_told(self.price)}."] if self.looks else []
-        lines = [shape_told(self), f"Cost: {cost}. Time: {seconds}.", *budget, effect, *looks, *hint, *unseeded]
+        lines = [shape_told(self), f"Cost: {cost}. Time: {seconds}.", *budget, effect, *looks, *walls, *hint, *unseeded]
         return "\n".join(lines)
 
     @property
@@ -122,6 +126,11 @@ def aside_told(design: Design) -> str:
     if design.set_aside is None:
         return "all of it set aside for the first run of a variant and model, before a pilot"
     return f"up to ${design.set_aside:.4g} of it set aside for each run under way"
+
+
+def around_told(sandboxes: Mapping[str, str]) -> str:
+    """Return what is around each agent of others."""
+    return ", ".join([f"{name}: {wall}" for name, wall in sandboxes.items()])
 
 
 def looks_told(design: Design) -> str:

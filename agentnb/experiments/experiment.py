@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from agentnb.agent.agent import Agent
+from agentnb.core.run.approvals import NEVER
 from agentnb.display.texts.labels import counted
 from agentnb.errors import ExperimentProblems, SettingsError, StoreError
 from agentnb.experiments.defaults import AT_A_TIME
@@ -31,6 +33,7 @@ from agentnb.experiments.planning.problems import (
     plan_problems,
     settings_problems,
 )
+from agentnb.experiments.planning.run_folders import WORK_DIR, folder_problems, sandboxes
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
 from agentnb.experiments.planning.variants import Variant, model_names_of, name_of, read_models, unseeded_models
 from agentnb.experiments.report.setup import Setup
@@ -51,6 +54,7 @@ from agentnb.guidance.draws import Assign
 from agentnb.models.model import Model
 from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.threads import LoopThread
+from agentnb.workflow.workflow import Workflow
 
 EXCLUSIONS = ("runs that did not complete: not passed in the first analysis, left out of the second",)
 """What is frozen about runs that are excluded."""
@@ -63,10 +67,11 @@ class Experiment:
     """Variants compared on the same tasks: each task meets each variant, in random order, whatever fails on the way.
 
     ``tasks``: a data frame or a list of rows with ``id``, ``prompt`` and further columns (for ``{{ column }}`` in prompts, for
-    checks, and ``cluster`` for tasks that belong together), functions of a seed that return such a row, or
-    ``{"traces": SOURCE, "at_round": K}`` to fork recorded runs. ``variants``, by name: a guidance set or its name, a policy, a
-    mapping of settings of an `Agent` (and ``prompt``, a template around ``{{ prompt }}``), an Agent, or a Workflow. ``agent``:
-    the Agent, or its settings, that variants change. ``models``: names or objects that every variant meets; without them each
+    checks, ``cluster`` for tasks that belong together, and ``work_dir``, a folder of which each run has a copy), functions of a
+    seed that return such a row, or ``{"traces": SOURCE, "at_round": K}`` to fork recorded runs. ``variants``, by name: a
+    guidance set or its name, a policy, a mapping of settings of an `Agent` (and ``prompt``, a template around ``{{ prompt }}``;
+    with ``acp``, ``home``: the folder that its settings begin with), an Agent, or a Workflow. ``agent``: the Agent, or its
+    settings, that variants change. ``models``: names or objects that every variant meets; without them each
     variant has its own. ``repeats``: runs of a task per variant and model. ``seed`` decides order and draws; each task and
     repeat has a seed of its own, the same for all variants unless ``seeds="independent"``, which models that take one draw by.
     ``primary``: the check that decides, and ``checks``: further ones, each a name (`answered`, `passed`, `score`,
@@ -76,7 +81,8 @@ class Experiment:
 
     ``executor``: ``kernel``, ``processes``, an executor of `concurrent.futures` or what has its `submit`, or a Dask client, and
     ``places`` runs at a time. ``budget``: US dollars for all runs: none begins that those under way may leave nothing for.
-    ``approve``: decides about calls that need permission, ``never`` by default. ``aa``: allow variants of equal content, to see
+    ``approve``: decides about calls that need permission, by default ``never``, and ``auto`` for agents of others: these run
+    inside of bubblewrap, unless ``outside_sandbox``. ``aa``: allow variants of equal content, to see
     what chance alone does. ``check_seconds``: the time of each check of a run; after it, its value is unknown. ``looks``: how
     many looks are planned, or after which shares of the tasks, such as ``[0.5, 1.0]``: `run` ends at each, and goes on when it
     is run again; intervals of all looks together are valid, so that a difference that one of them shows allows to stop there.
@@ -101,7 +107,8 @@ class Experiment:
     executor: Literal["kernel", "processes"] | Pool = "kernel"
     places: int | None = None
     budget: float | None = None
-    approve: Approve | str = "never"
+    approve: Approve | str | None = None
+    outside_sandbox: bool = False
     aa: bool = False
     check_seconds: float = 60.0
     assign: Assign = "run"
@@ -129,9 +136,14 @@ class Experiment:
         problems = [*self._read.problems]
         if not problems:
             plain = [one for one in self._read.checks if not one.is_asked]
-            problems += example_problems(plain, self._read.tasks, self.check_seconds)
+            with TemporaryDirectory() as empty:
+                folder = {WORK_DIR: empty} if self._sandboxes else {}
+                tried = [replace(task, row={**folder, **task.row}) for task in self._read.tasks]
+                problems += example_problems(plain, tried, self.check_seconds)
             problems += check_models(self._read.variants, self._models, self.budget)
             problems += judge_problems(self._judges, self.budget)
+            rows = [task.row for task in self._read.tasks]
+            problems += folder_problems(self._works, rows, outside_sandbox=self.outside_sandbox, executor=self.executor)
             problems += size_problems(self._read.tasks, self._assignment.compared(self._read.variants))
             problems += look_problems((self._original or self)._read.tasks, self._read.looks, self.seed)
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:
@@ -170,7 +182,8 @@ class Experiment:
             is_by_round=self._assignment.is_by_round,
             looks=tuple([look for look, _ in self._steps if look is not None]),
         )
-        return replace(design, budget=self.budget, set_aside=most_of(self._bounds(()), read.variants, self._models))
+        set_aside = most_of(self._bounds(()), read.variants, self._models)
+        return replace(design, budget=self.budget, set_aside=set_aside, sandboxes=self._sandboxes)
 
     async def pilot(self, n: int = 5, *, watch: ProgressWatcher | None = None, show: bool = True) -> Pilot:
         """Run ``n`` random tasks under all variants, two repeats each, and return what they say of variance, cost and time.
@@ -341,6 +354,14 @@ class Experiment:
         return model_names_of(self._models)
 
     @property
+    def _works(self) -> dict[str, Agent | Workflow]:
+        return {one.name: one.work for one in self._read.variants}
+
+    @property
+    def _sandboxes(self) -> dict[str, str]:
+        return sandboxes(self._works, outside_sandbox=self.outside_sandbox)
+
+    @property
     def _variant_names(self) -> tuple[str, ...]:
         return tuple([one.name for one in self._read.variants])
 
@@ -411,7 +432,8 @@ class Experiment:
             "runs": sum(map(len, base._schedules)),
             "seed": base.seed,
             "seeds": base.seeds,
-            "approve": base.approve if isinstance(base.approve, str) else source_of(base.approve),
+            "approve": source_of(base.approve) if callable(base.approve) else base.approve or NEVER,
+            **({"sandboxes": base._sandboxes} if base._sandboxes else {}),
             **base._assignment.frozen,
             **({"looks": [len(places) for places in self._stages]} if base._read.looks else {}),
         }
@@ -506,7 +528,8 @@ class Experiment:
     def _work(self) -> Work:
         read, models = self._read, self._models or (None,)
         checks = [one for one in read.checks if not one.is_asked]
-        return Work(self.id, read.tasks, read.variants, models, checks, read.primary, self.approve, float(self.check_seconds))
+        seconds, is_outside = float(self.check_seconds), self.outside_sandbox
+        return Work(self.id, read.tasks, read.variants, models, checks, read.primary, self.approve, seconds, is_outside)
 
     def _bounds(self, rows: Iterable[Row]) -> dict[Group, float]:
         """Return the most that a run can spend, by variant and model, as far as their budgets, a pilot or rows say it."""

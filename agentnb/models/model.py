@@ -75,5 +75,7 @@ class Model(Protocol):
     def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the deltas of a reply, if any, then the `Reply`; a `Retry` where the reply starts over.
 
-        `Unshown` tells how much has come of what has no deltas; it is optional too, and so is a `Notice` before them.
+        `Unshown` tells how much has come of what has no deltas; it is optional too, and so is a `Notice` before them. After a
+        `Checkpoint` the log has what came so far. While an attribute ``is_in_turn`` is true, a model works on between its
+        replies: a pause of the run then waits until it is false.
         """

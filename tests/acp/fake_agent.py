@@ -198,6 +198,16 @@ class Agent:
             self.terminal(call_id)
             self.end(call_id, "")
 
+    def peek(self) -> None:
+        """Tell how many keys were masked in the named file, as read through the client and as a command prints it."""
+        call_id = self.call("read", "Read", path=self.argument)
+        content = self.request("fs/read_text_file", path=str(Path(self.argument).absolute()))["result"]["content"]
+        self.end(call_id, content)
+        about = self.request("terminal/create", command=f"cat {self.argument}")["result"]
+        self.request("terminal/wait_for_exit", **about)
+        output = self.request("terminal/output", **about)["result"]["output"]
+        self.say(str([text.count("[key]") for text in (content, output)]))
+
     def probe(self) -> None:
         """Look for the named file through the client."""
         self.say(str(self.request("fs/read_text_file", path=str(Path(self.argument).absolute()))["error"]["code"]))
@@ -409,6 +419,17 @@ class Agent:
             found, result = asyncio.run(called(server))
             self.end(call_id, result)
             self.say(f"{found}: {result}")
+
+    def tries(self) -> None:
+        """Read and write the files that a file names, and say of each whether that went."""
+        for line in Path("tries.txt").read_text().splitlines():
+            how, path = line.split()
+            try:
+                file = Path(path).expanduser()
+                _ = file.read_bytes() if how == "read" else file.write_text("left")
+                self.say("yes ")
+            except OSError:
+                self.say("no ")
 
     # The protocol
 

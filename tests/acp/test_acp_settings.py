@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agentnb import Agent, Experiment, GuidanceSet
-from agentnb.errors import ExperimentProblems, SettingsError
+from agentnb import Agent, GuidanceSet
+from agentnb.errors import SettingsError
 
 REFUSED: dict[str, Any] = {
     "model": "simulated:chatty",
@@ -43,10 +43,3 @@ def test_an_agent_without_model_is_refused() -> None:
         Agent()
     with pytest.raises(SettingsError, match="mode is a mode of an agent of others"):
         Agent("simulated:chatty", mode="plan")
-
-
-@pytest.mark.parametrize("variant", [lambda fake: fake(), lambda fake: {"acp": "fake"}])
-def test_an_experiment_refuses_it_by_name(fake: Callable[..., Agent], variant: Callable[[Any], Any]) -> None:
-    rows = [{"id": str(number), "prompt": "hello"} for number in range(6)]
-    with pytest.raises(ExperimentProblems, match=r"Variant theirs: agents of others \(acp\)"):
-        Experiment(rows, {"ours": {"model": "simulated:chatty"}, "theirs": variant(fake)}, folder=False).check()

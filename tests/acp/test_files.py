@@ -73,10 +73,9 @@ def test_a_look_for_a_file_that_is_not_there_is_no_call(fake: Make) -> None:
 def test_a_key_in_a_file_does_not_reach_the_agent(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key := "sk-" + 30 * "k")
     (tmp_path / "keys.txt").write_text(f"one\n{key}\n")
-    for prompt in ("fetch keys.txt", "shell cat keys.txt"):
-        run = fake().run_sync(prompt, approve="auto")
-        assert key not in run.text + str(_records(run))
-        assert "[key]" in str(_records(run))
+    run = fake().run_sync("peek keys.txt", approve="auto")
+    assert run.text == "[1, 1]"
+    assert str(_records(run)).count("[key]") == 2
 
 
 def _records(run: Run) -> list[CallRecord]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -44,7 +45,9 @@ def test_what_the_agent_changed_by_itself_is_named_and_stays(fake: Make, tmp_pat
     assert (tmp_path / "old.txt").read_text() == "other"
 
 
-def test_it_is_named_after_a_stop_too(fake: Make) -> None:
+def test_it_is_named_after_a_stop_too(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    look = folder.WatchedFolder._look
+    monkeypatch.setattr(folder.WatchedFolder, "_look", lambda self: (time.sleep(0.4), look(self))[1])  # as of a large folder
     live = fake().start("alone sleep", watch=lambda item: live.stop() if item == TextDelta("Sleeping") else None)
     run = live.result(10)
     assert (run.status, _warnings(run)) == ("cancelled", [CHANGED])

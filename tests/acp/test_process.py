@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from property_settings import size
 
-from agentnb import Agent
+from agentnb import Agent, Store
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.core.log.events import TextDelta
 from agentnb.errors import ModelError
@@ -23,12 +24,14 @@ KERNEL = """
 import sys
 sys.path.insert(0, {folder!r})
 from conftest import FAKE
-from agentnb import Agent
+from agentnb import Agent, Store
 from agentnb.acp.known_agents import known_agents
 known_agents()["fake"] = FAKE
-watch = lambda item: print("word", flush=True) if hasattr(item, "text") else None
-Agent(acp="fake").run_sync({prompt!r}, approve="auto", watch=watch)
+tell = lambda item: print(getattr(item, "seq", "words"), flush=True)
+Agent(acp="fake").run_sync({prompt!r}, watch=tell, store=Store("runs"), approve="auto")
 """
+HEARD = 21
+"""Lines that the kernel prints before the agent heeds nothing any more."""
 
 
 def marked(word: str) -> list[int]:
@@ -72,18 +75,28 @@ def test_nothing_survives_a_stop_or_an_end(fake: Callable[..., Agent], word: str
 
 
 @needs_proc
-def test_nothing_survives_a_kill_of_the_kernel(word: str, tmp_path: Path) -> None:
-    code = KERNEL.format(folder=str(Path(__file__).parent), prompt="deaf")
-    command, env = [sys.executable, "-c", code], os.environ | {"LANG": word}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path, env=env) as kernel:
-        assert kernel.stdout is not None
-        assert kernel.stdout.readline() == b"word\n"
-        assert len(marked(word)) >= 4  # the kernel, the guard, the agent, and what has left its group
-        os.kill(kernel.pid, signal.SIGKILL)
-    assert not wait_until_gone(word)
+@pytest.mark.slow("five kernels, each killed later than the one before")
+def test_nothing_survives_or_is_lost_when_the_kernel_is_killed(word: str, tmp_path: Path) -> None:
+    kills = size(5, nightly=200)
+    command = [sys.executable, "-c", KERNEL.format(folder=str(Path(__file__).parent), prompt="write two unasked deaf")]
+    for number in range(kills):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        lines = HEARD if number == 0 else 1 + number * HEARD // kills
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=folder, env=os.environ | {"LANG": word}) as kernel:
+            assert kernel.stdout is not None
+            heard = [kernel.stdout.readline() for _ in range(lines)]
+            if number == 0:
+                assert len(marked(word)) >= 4  # the kernel, the guard, the agent, and what has left its group
+            os.kill(kernel.pid, signal.SIGKILL)
+            heard += kernel.stdout.readlines()
+        assert not wait_until_gone(word)
+        store = Store(folder / "runs")
+        kept = {event.seq for run_id in store.ids() for event in store.load(run_id).events}
+        assert {int(line) for line in heard if line.strip().isdigit()} <= kept
 
 
-TREE = "export LANG={word}; setsid sh -c 'echo > ready; exec tail -f /dev/null' & wait"
+TREE = "export LANG={word}; setsid sh -c 'echo > ready; exec /bin/sleep 600' & wait"
 """A command of which a process that has left its group says when it is there."""
 
 

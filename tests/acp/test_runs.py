@@ -150,7 +150,7 @@ def test_a_question_that_shows_a_diff_changes_no_arguments(fake: Make) -> None:
         ("refuse", r"^Error: \d{3} ", "failed", "error"),
         ("hello", r"^Error: \d{3} ", "completed", "natural"),
         ("refuse", "error", "completed", "natural"),
-        ("refuse", "", "unknown", "unchecked"),
+        ("refuse", "", "completed", "unchecked"),
         ("cut", "error", "stopped", "max_tokens"),
     ],
 )

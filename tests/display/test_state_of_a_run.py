@@ -118,6 +118,15 @@ def test_a_state_has_one_word_and_it_is_said_once(subtests: pytest.Subtests) -> 
                 assert shown.count(word) == 1
 
 
+@pytest.mark.parametrize(
+    ("stop_reason", "words", "look"), [("natural", "Done", "good"), ("unchecked", "Ended, unchecked", "neutral")]
+)
+def test_an_end_that_nothing_checks_is_not_green(stop_reason: str, words: str, look: str) -> None:
+    run = ended(RunBuilder().round("Well."), stop_reason=stop_reason)
+    assert (chip(run), tone(run)) == (words, look)
+    assert ("not known" in why(run)) is (stop_reason == "unchecked")
+
+
 def test_a_run_that_got_no_reply_is_not_said_to_have_made_a_round(subtests: pytest.Subtests) -> None:
     unanswered = ended(RunBuilder().extend(*begun(0)), "failed", "error")
     answered_once = ended(RunBuilder().round(called("look")).extend(*begun(1)), "failed", "error")

@@ -95,6 +95,7 @@ def _todos(count: int) -> list[Fact]:
 
 MANY: dict[str, Callable[[int], list[Fact]]] = {
     "retries": lambda count: [(e.RetryScheduled, {"attempt": 1, "seconds": 1.0, "reason": "Busy", "heard": "x"})] * count,
+    "parts of a reply": lambda count: [(e.ReplyStreamed, {"parts": (Text("x"),)})] * count,
     "guidance": lambda count: [(e.GuidanceGiven, {"guidance": Guidance("matrix", "text", "Go on.")})] * count,
     "warnings": lambda count: [(e.Warned, {"message": "x"})] * count,
     "messages": lambda count: [(e.CommandReceived, {"command": "say", "text": "x"})] * count,

@@ -27,6 +27,7 @@ MOST = {
     "08_plans": 450_000,
     "09_experiments": 500_000,
     "10_chat": 150_000,
+    "11_any_agent": 60_000,
 }
 """Bytes of each file: what a page that shows notebooks still shows, the first of them at once."""
 TOLD_BY_OTHERS = "07_trace_tables"

@@ -596,8 +596,8 @@ class RunFacts:
                 reply, metadata = streamed
                 self._messages.append(reply)
                 self._text = reply.text or self._text
-                current = replace(self._rounds[-1], reply=reply, metadata=metadata, stop_reason=BROKEN_OFF)
-                self._rounds[-1] = self._last_round = current
+                how: Any = {"metadata": metadata, "stop_reason": BROKEN_OFF, "model_seconds": None}
+                self._rounds[-1] = self._last_round = replace(self._rounds[-1], reply=reply, **how)
             self._close_conversation()
 
     def _close_conversation(self) -> None:

@@ -111,7 +111,7 @@ def tags_told(one: RunSummary) -> str:
 
 def status_html(one: RunSummary) -> Html:
     """Return the state as a mark and a word, for a run stopped at a limit which limit, and the outcome beside it."""
-    tone = tone_of(one.status, todos_open=one.todos_open, outcome=one.outcome)
+    tone = tone_of(one.status, todos_open=one.todos_open, outcome=one.outcome, stop_reason=one.stop_reason)
     return listed_state_html(tone, state_told(one), one.outcome, outcome_words(one.assessment))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from agentnb.acp.foreign_agent import is_of_others
+from agentnb.acp.foreign_agent import UNCHECKED, is_of_others
 from agentnb.core.log.outcome import Outcome
 from agentnb.core.run.agent_state import PlanPosition
 from agentnb.core.usage import Usage
@@ -58,13 +58,16 @@ def tone(run: Run) -> str:
     """Return the tone of a run's state: active, asking, good, neutral, warn or bad."""
     is_waiting = run.status == "running" and run.agent_state == "waiting_on_user"
     status = "waiting_on_user" if is_waiting else run.status
-    return tone_of(status, todos_open=leaves_todos(run), outcome=run.outcome)
+    return tone_of(status, todos_open=leaves_todos(run), outcome=run.outcome, stop_reason=run.stop_reason)
 
 
-def tone_of(status: str, *, todos_open: bool, outcome: Outcome = "unknown") -> str:
-    """Return the tone of a state. A run that completed is good only if it left no todos open and did not fail its task."""
+def tone_of(status: str, *, todos_open: bool, outcome: Outcome = "unknown", stop_reason: str | None = None) -> str:
+    """Return the tone of a state. A run that completed is good only if it left no todos open and did not fail its task, and an
+    agent of others only if its end says so.
+    """
     kind = "warn" if status == "completed" and todos_open else TONES.get(status, "warn")
-    return "neutral" if kind == "good" and outcome == "failed" else kind
+    is_doubtful = outcome == "failed" or (outcome == "unknown" and stop_reason == UNCHECKED)
+    return "neutral" if kind == "good" and is_doubtful else kind
 
 
 def marked_html(kind: str, text: str, *more: Html, look: str = "chip", element: str = "span") -> Html:

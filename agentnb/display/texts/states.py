@@ -64,6 +64,7 @@ STEP_STATES = {
 }
 """The word for each state of a step of a workflow."""
 TODOS_OPEN = "Done, todos open"
+ENDED_UNCHECKED = "Ended, unchecked"
 ENDED = {
     "todo_intervention_exhausted": "todos ignored",
     "workflow_mode_exhausted": "never completed",
@@ -135,7 +136,7 @@ def state_words(state: RunState) -> str:
     """
     word = STATES.get(state.status, state.status)
     if state.status == "completed":
-        return TODOS_OPEN if state.todos_open else word
+        return TODOS_OPEN if state.todos_open else ENDED_UNCHECKED if state.stop_reason == UNCHECKED else word
     if state.status == "waiting_on_user" and not state.foreign:
         return "Paused" if state.paused else word
     if state.status == "limited":
@@ -145,8 +146,6 @@ def state_words(state: RunState) -> str:
     if state.status == "stopped":
         more = ENDED.get(state.stop_reason) or clean(first_line(state.stop_reason, 60))
         return f"{word}: {more}" if more else word
-    if state.stop_reason == UNCHECKED:
-        return "Ended, unchecked"
     return OF_OTHERS.get(state.status, word) if state.foreign else word
 
 

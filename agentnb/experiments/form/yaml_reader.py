@@ -15,6 +15,7 @@ from agentnb.errors import ExperimentProblems, SettingsError, near
 from agentnb.experiments.experiment import Experiment
 from agentnb.experiments.form.names import Names, is_frame
 from agentnb.experiments.planning.checks import within
+from agentnb.experiments.planning.run_folders import HOME
 from agentnb.experiments.planning.tasks import TRACES
 from agentnb.experiments.planning.variants import PROMPT
 from agentnb.guidance.sets import GuidanceSet
@@ -122,7 +123,7 @@ def _agent(node: Node, names: Names) -> Any:
 
 def _settings(node: MappingNode, names: Names) -> dict[str, Any]:
     """Return the settings of an agent; names of tools, gates, guidance sets and models are looked up."""
-    known = (*SETTINGS, PROMPT)
+    known = (*SETTINGS, PROMPT, HOME)
     found: dict[str, Any] = {}
     for key, entry in node.entries.items():
         if key not in known:

@@ -14,6 +14,7 @@ from agentnb.detect.agent_runs import check_of_agent
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.experiments.planning.content import content_hash, source_of
+from agentnb.experiments.planning.run_folders import WORK_DIR, folder_content, names_folder
 from agentnb.interchange.files import load_traces
 
 ID, PROMPT, CLUSTER = "id", "prompt", "cluster"
@@ -164,7 +165,7 @@ def _task(item: Any) -> ExperimentTask:
         row = _row_made(item, 0)
         name = str(row.get(ID) or getattr(item, "__name__", type(item).__name__))
         _check_prompt(row)
-        return ExperimentTask(name, {ID: name, **row}, make=item, content=content_hash(source_of(item), row))
+        return ExperimentTask(name, {ID: name, **row}, make=item, content=content_hash(source_of(item), row, *_folder_of(row)))
     if not isinstance(item, Mapping):
         raise SettingsError(f"{item!r} is neither a row nor a function of a seed")
     row = {str(name): value for name, value in item.items()}
@@ -172,7 +173,12 @@ def _task(item: Any) -> ExperimentTask:
         columns = f"It has {', '.join(row)}" if row else "It is empty"
         raise SettingsError(f"the row has no column {ID}", f"{columns}. A frame gets it by frame.assign({ID}=frame.index)")
     _check_prompt(row)
-    return ExperimentTask(encodable(str(row[ID])), row, content=content_hash(row))
+    return ExperimentTask(encodable(str(row[ID])), row, content=content_hash(row, *_folder_of(row)))
+
+
+def _folder_of(row: Mapping[str, Any]) -> list[str]:
+    """Return a hash of the folder of a task; nothing if it names none. Raises `SettingsError`."""
+    return [folder_content(row[WORK_DIR])] if names_folder(row) else []
 
 
 def _row_made(make: TaskFunction, seed: int) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from agentnb.agent.extension import without_model
 from agentnb.agent.settings import AgentSettings
 from agentnb.errors import AgentnbError, SettingsError, UnknownModel, near
 from agentnb.experiments.planning.content import content_hash, content_of_agent, content_of_workflow, source_of
+from agentnb.experiments.planning.run_folders import HOME, folder_content, is_foreign
 from agentnb.guidance.draws import RandomGuidance
 from agentnb.guidance.sets import GuidanceSet, find_set
 from agentnb.models.model import Model
@@ -25,8 +26,8 @@ from agentnb.workflow.workflow import Workflow
 OWN_MODEL = ""
 """The name of the model of each variant's own agent."""
 PROMPT = "prompt"
-"""The setting of a variant that is no setting of an agent: a template around the prompt of each task."""
-_SETTINGS = {one.name for one in fields(AgentSettings) if one.init} | {PROMPT}
+"""The setting of a variant that is no setting of an agent, as `HOME`: a template around the prompt of each task."""
+_SETTINGS = {one.name for one in fields(AgentSettings) if one.init} | {PROMPT, HOME}
 
 
 FORKED = ("model", "guidance", "policy", "tools", "detect", "gates", *LIMITS)
@@ -48,6 +49,8 @@ class Variant:
     """A hash of all that it does, but for the source of its tools."""
     tools: str = ""
     """A hash of the source of its tools."""
+    home: str = ""
+    """The folder that the settings of an agent of others begin with; empty for none."""
 
     @property
     def model(self) -> str | Model | None:
@@ -65,7 +68,7 @@ class Variant:
         chosen = seeded(self.work.used_model if model is None else model, seed)
         words = self.work.guidance
         agent = replace(self.work, guidance=words.seeded(seed)) if isinstance(words, RandomGuidance) else self.work
-        if chosen is agent.used_model:
+        if chosen is agent.used_model or agent.acp:
             return agent
         return replace(agent, model=chosen, extensions=without_model(agent.extensions))
 
@@ -106,7 +109,7 @@ def equal_variants(variants: Iterable[Variant]) -> list[tuple[str, str]]:
 
 def forked_changes(variant: Variant) -> list[str]:
     """Return the settings that a variant changes and a fork of a recorded run cannot."""
-    changes = [name for name in variant.changes or {} if name not in FORKED]
+    changes = [name for name in variant.changes or (["acp"] if is_foreign(variant.work) else []) if name not in FORKED]
     return [*changes, *(["prompt"] if variant.template is not None else [])]
 
 
@@ -138,9 +141,6 @@ def is_persona(model: str | Model) -> bool:
     return name_of(model).startswith("simulated:")
 
 
-NOT_CONFINED = "agents of others (acp) are not run in experiments: nobody is there to ask, and nothing would confine them"
-
-
 def variants_by_name(given: Any, problems: list[str]) -> Mapping[str, Any]:
     """Return variants by name; a list of them by the names that they have. Problems are appended."""
     if isinstance(given, Mapping):
@@ -163,7 +163,7 @@ def _variant(name: str, what: Any, base: Any, model: str | Model | None) -> Vari
     if isinstance(what, Workflow):
         texts = [*(what.tool_names), *[source_of(tool) for value in what.tools for tool in tools_of(value)]]
         return Variant(name, what, content=content_of_workflow(what), tools=content_hash(texts))
-    changes, template = _changes(what)
+    changes, template, home = _changes(what)
     if isinstance(what, Agent):
         agent = what
     elif isinstance(base, Agent):
@@ -171,35 +171,41 @@ def _variant(name: str, what: Any, base: Any, model: str | Model | None) -> Vari
         agent = replace(base, **{**kept, **changes})
     else:
         settings = {**dict(base or {}), **changes}
-        if settings.get("acp"):
-            raise SettingsError(NOT_CONFINED)
-        if settings.get("model") is None:
+        if settings.get("model") is None and not settings.get("acp"):
             if model is None:
                 raise SettingsError('there is no model. Give one: models=["provider:name"], or agent={"model": ...}')
             settings["model"] = model
         _check_names(settings)
         agent = Agent(**settings)
-    if agent.acp:
-        raise SettingsError(NOT_CONFINED)
+    if agent.acp and model is not None:
+        advice = (
+            f'Name the model of each variant: {{"acp": "{agent.acp.partition(":")[0]}:MODEL"}}, {{"model": "provider:name"}}'
+        )
+        raise SettingsError(f"models= does not reach {agent.model_name}, which has its own", advice)
+    if home and not agent.acp:
+        raise SettingsError(f"{HOME}= is the folder of settings of an agent of others", "Leave it out, or give acp=, too")
     sources = [(tool.spec.name, source_of(tool)) for tool in agent.toolbox]
-    content = content_hash(content_of_agent(agent), template)
-    return Variant(name, agent, template, changes, content, content_hash(sources))
+    own = [agent.mode, folder_content(home) if home else ""] if agent.acp else []
+    content = content_hash(content_of_agent(agent), template, *own)
+    return Variant(name, agent, template, changes, content, content_hash(sources), home)
 
 
-def _changes(what: Any) -> tuple[dict[str, Any], str | None]:
-    """Return the settings of an agent that a variant changes, and its template."""
+def _changes(what: Any) -> tuple[dict[str, Any], str | None, str]:
+    """Return the settings of an agent that a variant changes, its template, and the folder of its settings."""
     if isinstance(what, Agent):
-        return {}, None
+        return {}, None, ""
     if isinstance(what, str | GuidanceSet):
-        return {"guidance": find_set(what)}, None
+        return {"guidance": find_set(what)}, None, ""
     if isinstance(what, Mapping):
         settings = {str(key): value for key, value in what.items()}
-        template = settings.pop(PROMPT, None)
+        template, home = settings.pop(PROMPT, None), str(settings.pop(HOME, ""))
         _check_names(settings)
-        return settings, template
+        if settings.get("acp"):  # in place of the model that the others have
+            settings = {"model": "", **settings}
+        return settings, template, home
     if callable(getattr(what, "rules", None)) and hasattr(what, "name"):
         policy: PolicySet = what
-        return {"policy": policy}, None
+        return {"policy": policy}, None, ""
     raise SettingsError(f"{what!r} is not a guidance set, policy, mapping of settings, Agent or Workflow")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,6 +123,11 @@ class Results:
     def is_by_round(self) -> bool:
         """Whether a guidance set was drawn for each round."""
         return "assign" in self.plan.frozen
+
+    @property
+    def sandboxes(self) -> Mapping[str, str]:
+        """What was around agents of others, by variant."""
+        return self.plan.frozen.get("sandboxes", {})  # type: ignore[no-any-return]  # it was written so
 
     def check_comparable(self) -> None:
         """Raise `SettingsError` while they are covered, and if no run had one variant alone."""

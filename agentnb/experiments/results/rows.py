@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from agentnb.acp.foreign_agent import PROVIDER
 from agentnb.core.messages import ToolResult
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.agent_runs import works_in_steps
@@ -180,7 +181,9 @@ def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell
         seconds=run.seconds,
         loop_round=min(loops, default=None),
         unanswered=sum(code in UNANSWERED for _, code in codes),
-        has_tools=works_in_steps(run) or any(tool.name != TODO_TOOL for tool in run.tools),
+        has_tools=works_in_steps(run)
+        or run.model.startswith(f"{PROVIDER}:")
+        or any(tool.name != TODO_TOOL for tool in run.tools),
         lacked=tuple(dict.fromkeys([name for name, code in codes if code == "unknown_tool"])),
         digest=digest_of(run),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -11,15 +13,18 @@ import msgspec.structs
 
 from agentnb.agent.agent import Agent
 from agentnb.core.redaction import redact
+from agentnb.core.run.approvals import AUTO, NEVER
 from agentnb.detect.run import Run
 from agentnb.errors import StoreError
 from agentnb.experiments.planning.cells import Cell
 from agentnb.experiments.planning.check_time import settled
 from agentnb.experiments.planning.checks import Check
+from agentnb.experiments.planning.run_folders import is_foreign, names_folder
 from agentnb.experiments.planning.tasks import ExperimentTask, prompt_of
 from agentnb.experiments.planning.variants import Variant
 from agentnb.experiments.results.recorded import TASK_TAG, VARIANT_TAG
 from agentnb.experiments.results.rows import Redone, Row, row_of
+from agentnb.experiments.running.cell_folders import CellFolders, cell_folders
 from agentnb.models.model import Model
 from agentnb.models.seeds import seeded
 from agentnb.models.transport.connections import CallLimits
@@ -50,8 +55,17 @@ class Work:
     """The models of the experiment; None for the variants' own."""
     checks: Sequence[Check]
     primary: str
-    approve: Approve | str = "never"
+    approve: Approve | str | None = None
     check_seconds: float = 60.0
+    outside_sandbox: bool = False
+
+    def approve_of(self, variant: Variant) -> Approve | str:
+        """Return what decides about the calls of a variant: walls stand in for it around an agent of others."""
+        return self.approve or (AUTO if is_foreign(variant.work) else NEVER)
+
+    def has_folders(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a run has folders of its own: all do if an agent of others is among the variants."""
+        return names_folder(row) or any(is_foreign(variant.work) for variant in self.variants)
 
     def fields_of(self, cell: Cell, model_name: str) -> dict[str, Any]:
         """Return the fields of a row that name the cell."""
@@ -130,22 +144,28 @@ async def run_cell(
     columns: Mapping[str, Any] = {}
     run_id = (job.run_id or new_run_id()) if begun is None else begun.run_id
     named = work.fields_of(cell, job.model_name) | {"attempt": job.attempt, "redone": job.way}
-    tags, approve = (*work.tags_of(cell), *((POOL_TAG,) if job.run_id else ())), work.approve
+    variant = work.variants[cell.variant]
+    tags, approve = (*work.tags_of(cell), *((POOL_TAG,) if job.run_id else ())), work.approve_of(variant)
     options = RunOptions(store=store, show=False, tags=tags, approve=approve, can_ask=False, budget=spending, run_id=run_id)
     run: Run | None = None
     error: Exception | None = None
-    try:
-        columns = work.tasks[cell.task].row_for(cell.seed)
-        with hosted(Host(store=store, limits=limits, servers=servers)):
-            run = await _run(work, cell, columns, options, begun)
-    except StoreError:  # the next cell has no room for its log either, and a full disk is no failure of a variant
-        raise
-    except Exception as problem:  # also of the person's own model or tool: the experiment goes on
-        error, kept = problem, getattr(problem, "run", None)
-        run = kept if isinstance(kept, Run) else None
-    if run is None and error is not None and store is not None and store.has(run_id):
-        run = load_file(store.path(run_id))
-    return CellRun(redact(await _row(run, error, work, columns, named)), run)
+    with ExitStack() as stack:
+        try:
+            columns, folders = work.tasks[cell.task].row_for(cell.seed), None
+            if work.has_folders(columns):
+                folders = stack.enter_context(cell_folders(is_in_sandbox=not work.outside_sandbox))
+                columns = await asyncio.to_thread(folders.fill, columns, variant.home)
+                options = replace(options, work_dir=folders.work)
+            with hosted(Host(store=store, limits=limits, servers=servers)):
+                run = await _run(work, cell, columns, options, begun, folders)
+        except StoreError:  # the next cell has no room for its log either, and a full disk is no failure of a variant
+            raise
+        except Exception as problem:  # also of the person's own model or tool: the experiment goes on
+            error, kept = problem, getattr(problem, "run", None)
+            run = kept if isinstance(kept, Run) else None
+        if run is None and error is not None and store is not None and store.has(run_id):
+            run = load_file(store.path(run_id))
+        return CellRun(redact(await _row(run, error, work, columns, named)), run)
 
 
 async def _row(run: Run | None, error: Exception | None, work: Work, columns: Mapping[str, Any], named: dict[str, Any]) -> Row:
@@ -156,7 +176,14 @@ async def _row(run: Run | None, error: Exception | None, work: Work, columns: Ma
     return msgspec.structs.replace(row, at=datetime.now(UTC), error=row.error or error_line(error))
 
 
-async def _run(work: Work, cell: Cell, columns: Mapping[str, Any], options: RunOptions, begun: Resumable | None) -> Run:
+async def _run(
+    work: Work,
+    cell: Cell,
+    columns: Mapping[str, Any],
+    options: RunOptions,
+    begun: Resumable | None,
+    folders: CellFolders | None,
+) -> Run:
     task, variant = work.tasks[cell.task], work.variants[cell.variant]
     model = work.models[cell.model]
     if begun is not None and options.store is not None:
@@ -172,7 +199,10 @@ async def _run(work: Work, cell: Cell, columns: Mapping[str, Any], options: RunO
         )
     prompt = prompt_of(columns, variant.template)
     if isinstance(variant.work, Agent):
-        return await variant.agent(model, cell.seed).run(prompt, options)
+        agent = variant.agent(model, cell.seed)
+        if agent.acp and folders is not None:
+            agent = folders.confined(agent)
+        return await agent.run(prompt, options)
     return await variant.work.run(prompt, options, model=None if model is None else seeded(model, cell.seed))
 
 

@@ -32,7 +32,8 @@ def resumable_run(records: ExperimentFolder, work: Work, cell: Cell, run_id: str
     run = load_file(records.store.path(run_id))
     if run.status in ENDED:
         return Resumable(run_id, is_over=True)
-    if run.status == "interrupted" and can_recover(run, work.tasks[cell.task], work.variants[cell.variant]):
+    task, variant = work.tasks[cell.task], work.variants[cell.variant]
+    if run.status == "interrupted" and not work.has_folders(task.row) and can_recover(run, task, variant):
         return Resumable(run_id, is_over=False)
     records.put_aside([run_id])
     return None

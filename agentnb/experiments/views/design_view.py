@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from agentnb.display.markup import Html
 from agentnb.display.texts.labels import counted, first_line
 from agentnb.experiments.design import (
+    AROUND,
     DRAWS,
     RUN_A_PILOT,
     Design,
+    around_told,
     aside_told,
     effect_told,
     ground_told,
@@ -67,6 +69,8 @@ def _design_facts(design: Design) -> Iterator[tuple[str, str, str]]:
     yield "Minimum detectable effect", effect_told(design), ground_told(design)
     if design.looks:
         yield "Looks", looks_told(design), price_told(design.price)
+    if design.sandboxes:
+        yield AROUND, around_told(design.sandboxes), ""
     yield "Cost", money(design.cost), "" if design.cost is None else "for all runs"
     if design.budget is not None:
         yield "Budget", money(design.budget), aside_told(design)

@@ -62,19 +62,20 @@ def means_of(results: Results) -> tuple[list[str], list[list[str]]]:
 
 def _headings(results: Results) -> list[str]:
     outcomes = [] if results.is_covered else ["completed", f"mean {results.primary}", "cost"]
-    return ["variant", "runs", *outcomes]
+    return ["variant", "runs", *outcomes, *(["sandbox"] if results.sandboxes else [])]
 
 
 def _rows(results: Results) -> list[list[str]]:
+    walls = {name: [results.sandboxes.get(name, "")] if results.sandboxes else [] for name in results.variants}
     if results.is_covered:
-        return [[name, f"{len(results.of(name)):,}"] for name in results.variants]
+        return [[name, f"{len(results.of(name)):,}", *walls[name]] for name in results.variants]
     means = results.means()
     found = []
     for name in results.variants:
         rows = results.of(name)
         completed = sum(row.is_completed for row in rows)
         cost = total_money(row.cost for row in rows)
-        found.append([name, f"{len(rows):,}", f"{completed:,}", _mean(means[name]), cost])
+        found.append([name, f"{len(rows):,}", f"{completed:,}", _mean(means[name]), cost, *walls[name]])
     return found
 
 

@@ -19,6 +19,7 @@ from agentnb.core.log import work_events as w
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.fold import apply
+from agentnb.core.run.rounds import BROKEN_OFF
 from agentnb.core.run.timeline import CLARIFY_BLANK, ModelCall, Part, Tool, timeline
 from agentnb.detect.run import Run
 from agentnb.interchange.exports.stored_messages import is_filled, without_filled
@@ -163,6 +164,8 @@ class _Spans:
         for event in self._run.events:
             self._take(event)
             apply(self._facts, event)
+        if (streamed := self._run.streamed_reply) is not None:
+            self._broken_off(*streamed)
         own = self._spans[0]
         own.events = sorted([*own.events, *self._waiting], key=lambda one: one.event.seq)
         return self._spans
@@ -215,6 +218,12 @@ class _Spans:
         span.reply = event
         self._put_inputs(span)
         self._put_round(span)
+
+    def _broken_off(self, message: Message, metadata: dict[str, Any]) -> None:
+        """Add the call whose reply was streaming when the process died."""
+        last = self._run.events[-1]
+        how: Any = {"stop_reason": BROKEN_OFF, "metadata": metadata, "seconds": None}
+        self._replied(e.ModelReplied(last.seq, last.at, last.run_id, last.parent_id, message=message, **how))
 
     def _put_inputs(self, span: Span) -> None:
         span.is_compacted = self._facts.compacted is not None

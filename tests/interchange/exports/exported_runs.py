@@ -113,6 +113,14 @@ def interrupted() -> Run:
     return builder.run
 
 
+def broken_off() -> Run:
+    """A run whose process died while a reply streamed."""
+    builder = RunBuilder().round("I look.", called("look", "c1")).extend(*begun(1))
+    builder.add(e.ReplyStreamed, parts=(Text("I have "),)).add(e.ReplyStreamed, parts=(Text("seen"),))
+    builder.run.mark_interrupted()
+    return builder.run
+
+
 def failed() -> Run:
     """A run whose model did not reply."""
     builder = RunBuilder().extend(*begun(0)).add(e.RetryScheduled, attempt=1, seconds=1.0, reason="busy")
@@ -190,6 +198,7 @@ RUNS = {
         without_prompt,
         empty_replies,
         interrupted,
+        broken_off,
         failed,
         continued,
         judged,

@@ -26,7 +26,7 @@ from agentnb.git_copies.way_back import give_back
 from agentnb.tools.builtin.shell.output import BoundedOutput
 from agentnb.tools.builtin.shell.process import ProcessResult, run_process
 from agentnb.tools.builtin.shell.repository import Guarded, Repository
-from agentnb.tools.builtin.shell.sandbox_view import SandboxView
+from agentnb.tools.builtin.shell.sandbox_view import SandboxView, View
 
 SANDBOXES = ("bwrap",)
 PROGRAM = "bwrap"
@@ -52,6 +52,15 @@ class Sandboxed(NamedTuple):
 def check_sandbox(*, has_network: bool) -> None:
     """Raise `SettingsError`, with what to install or set, if there can be no sandbox here."""
     _walls(_program(Path.cwd()), has_network)
+
+
+def words_of_sandbox(view: View, work_dir: Path, empty: Path) -> list[str]:
+    """Return the words before a command that run it in a sandbox with this view and the network. ``empty``: an empty file.
+
+    Raises `SettingsError` if there can be no sandbox here.
+    """
+    program = _program(work_dir)
+    return [program, *_walls(program, has_network=True), *SYSTEM, *view.words(empty), "--chdir", str(work_dir), "--"]
 
 
 async def run_in_sandbox(

@@ -116,34 +116,26 @@ MAX_LINKS = 20
 MAX_CONNECTION_BYTES = 10_000
 
 
-class SandboxView:
-    """The mounts of a sandbox. A mount holds within its folder; mounts further inside win."""
+class View:
+    """The mounts of a sandbox: homes and temporary files are hidden, the kernel's Python is shown.
 
-    def __init__(self, work_dir: Path, git: str | None, *, has_network: bool, store: Path | None = None) -> None:
-        """``git``: the program, which no command can have made."""
-        self._git = git
+    A mount holds within its folder; mounts further inside win.
+    """
+
+    def __init__(self, *, has_network: bool, hidden: Iterable[Path] = ()) -> None:
+        """``hidden``: further folders that are empty inside."""
         self.guarded: list[Guarded] = []
-        self.repositories: list[Repository] = []
         self._mounts: dict[Path, tuple[str, ...]] = {}
         self._covered: set[Path] = set()
         self._emptied: set[Path] = set()
-        for folder in _hidden_folders():
+        for folder in (*_hidden_folders(), *hidden):
             self._mounts[folder] = ("--tmpfs", str(folder))
-        if work_dir in self._mounts or work_dir == Path("/"):
-            raise SettingsError(
-                f"The sandbox hides {work_dir}, which is the working directory",
-                "Ask the person to work in a folder of the project instead, below it or elsewhere",
-            )
         self._show_python()
         if has_network and (resolver := Path("/etc/resolv.conf").resolve()).is_file():
-            self._show(resolver)
-        self._show_work(work_dir)
-        if store is not None and self._is_writable(store.resolve()) and work_dir / ".agentnb" not in store.resolve().parents:
-            self._guard(Guarded(store.resolve()))
-        self._keep_python(work_dir)
+            self.show(resolver)
         self._covered.update(_sockets(), _connection_files())
 
-    def words(self, empty: Path, copies: Sequence[GitCopy]) -> list[str]:
+    def words(self, empty: Path, copies: Sequence[GitCopy] = ()) -> list[str]:
         """Return the mounts as arguments of bubblewrap, outer ones first. ``empty``: an empty file."""
         mounts = [words for _, words in sorted(self._mounts.items(), key=lambda item: len(item[0].parts))]
         mounts += [("--ro-bind", path, path) for path in _kernel_settings()]
@@ -161,6 +153,60 @@ class SandboxView:
         """Return whether this very folder is hidden: empty, and writable for a command."""
         return self._mounts.get(folder, ("",))[0] == "--tmpfs"
 
+    def _show_python(self) -> None:
+        """Show the kernel's Python where it lies in a hidden folder, and the links on the way to it."""
+        for path in _python_folders():
+            if self._may_show(path) and self._is_hidden(path):
+                self.show(path)
+        link = _without_dots(Path(sys.executable))
+        for _ in range(MAX_LINKS):
+            if not link.is_symlink():
+                break
+            target = link.readlink()
+            if self._is_hidden(link):
+                self._mounts[link] = ("--symlink", str(target), str(link))
+            link = _without_dots(link.parent / target)
+
+    def show(self, path: Path, *, writable: bool = False) -> None:
+        """Show a file or a folder where it is."""
+        self._mounts[path] = ("--bind" if writable else "--ro-bind", str(path), str(path))
+
+    def show_program(self, path: Path) -> None:
+        """Show a program where it is hidden, with what it needs: its package of npm, or its environment of Python."""
+        program = path.resolve()
+        for part in _parts_of(program):
+            if self._may_show(part) and self._is_hidden(part):
+                self.show(part)
+        if program != path and self._is_hidden(path):
+            self._mounts[path] = ("--symlink", str(program), str(path))
+
+    def _may_show(self, folder: Path) -> bool:
+        """Return whether to show this folder shows nothing that is hidden as a whole."""
+        return folder != Path("/") and not self.hides(folder)
+
+    def _is_hidden(self, path: Path) -> bool:
+        nearest = next((parent for parent in (path, *path.parents) if parent in self._mounts), None)
+        return nearest is not None and self.hides(nearest)
+
+
+class SandboxView(View):
+    """The mounts of the sandbox of a command: its working folder can be written, but not what others act on there."""
+
+    def __init__(self, work_dir: Path, git: str | None, *, has_network: bool, store: Path | None = None) -> None:
+        """``git``: the program, which no command can have made."""
+        super().__init__(has_network=has_network)
+        self._git = git
+        self.repositories: list[Repository] = []
+        if self.hides(work_dir) or work_dir == Path("/"):
+            raise SettingsError(
+                f"The sandbox hides {work_dir}, which is the working directory",
+                "Ask the person to work in a folder of the project instead, below it or elsewhere",
+            )
+        self._show_work(work_dir)
+        if store is not None and self._is_writable(store.resolve()) and work_dir / ".agentnb" not in store.resolve().parents:
+            self._guard(Guarded(store.resolve()))
+        self._keep_python(work_dir)
+
     def _show_work(self, work_dir: Path) -> None:
         """Show the working folder to write and the repository around it to read, and cover what stands in them."""
         repository = repository_around(work_dir)
@@ -169,8 +215,8 @@ class SandboxView:
         roots = [work_dir]
         if repository is not None:
             roots.append(repository.root)
-            self._show(repository.root)
-        self._show(work_dir, writable=True)
+            self.show(repository.root)
+        self.show(work_dir, writable=True)
         findings = walk(roots, frozenset(map(str, _python_folders())))  # which no command can write
         if not findings.is_whole:
             raise SettingsError(
@@ -200,35 +246,18 @@ class SandboxView:
     def _show_git(self, repository: Repository) -> None:
         """Show the folders of git to read, as mounts of their own so that they cannot be moved away."""
         for folder in dict.fromkeys((repository.shared, repository.own)):
-            self._show(folder)
+            self.show(folder)
         self.repositories.append(repository)
         for part in followed_parts(repository):
             if self._is_writable(part.path) and (len(self.repositories) == 1 or part.path.resolve() == part.path):
                 self._guard(part)
-
-    def _show_python(self) -> None:
-        """Show the kernel's Python where it lies in a hidden folder, and the links on the way to it."""
-        for path in _python_folders():
-            if self._may_show(path) and self._is_hidden(path):
-                self._show(path)
-        link = _without_dots(Path(sys.executable))
-        for _ in range(MAX_LINKS):
-            if not link.is_symlink():
-                break
-            target = link.readlink()
-            if self._is_hidden(link):
-                self._mounts[link] = ("--symlink", str(target), str(link))
-            link = _without_dots(link.parent / target)
 
     def _keep_python(self, work_dir: Path) -> None:
         """Make the kernel's Python read-only where it lies in the working folder: the kernel runs what is written there."""
         for path in _python_folders():
             if work_dir in path.parents:
                 self._pin(path)
-                self._show(path)
-
-    def _show(self, path: Path, *, writable: bool = False) -> None:
-        self._mounts[path] = ("--bind" if writable else "--ro-bind", str(path), str(path))
+                self.show(path)
 
     def _guard(self, part: Guarded) -> None:
         """Make a path read-only, and keep it where it is. Of what is missing, the first folder is kept empty."""
@@ -251,18 +280,27 @@ class SandboxView:
                 break
             self._mounts[folder] = ("--bind", str(folder), str(folder))
 
-    def _may_show(self, folder: Path) -> bool:
-        """Return whether to show this folder shows nothing that is hidden as a whole."""
-        return folder != Path("/") and not self.hides(folder)
-
     def _is_writable(self, path: Path) -> bool:
         """Return whether a command can write at this path."""
         nearest = next((parent for parent in path.parents if parent in self._mounts), None)
         return nearest is not None and self._mounts[nearest][0] == "--bind"
 
-    def _is_hidden(self, path: Path) -> bool:
-        nearest = next((parent for parent in (path, *path.parents) if parent in self._mounts), None)
-        return nearest is not None and self.hides(nearest)
+
+def _parts_of(program: Path) -> Iterator[Path]:
+    """Return the folder with all packages of npm among which a program lies, or its environment of Python; else the program."""
+    packages = next((folder for folder in reversed(program.parents) if folder.name == "node_modules"), None)
+    settings_of_python = program.parent.parent / "pyvenv.cfg"
+    if packages is not None:
+        yield packages
+    elif settings_of_python.is_file():
+        yield settings_of_python.parent
+        yield from [
+            Path(value.strip()).parent
+            for name, _, value in (line.partition("=") for line in settings_of_python.read_text(errors="replace").splitlines())
+            if name.strip() == "home"
+        ]
+    else:
+        yield program
 
 
 def _python_folders() -> tuple[Path, ...]:

@@ -1,0 +1,102 @@
+"""Runs in folders of their own: a copy of the folder that a task names, and an agent of others inside of a sandbox."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from agentnb.acp.foreign_agent import ForeignAgent
+from agentnb.agent.agent import Agent
+from agentnb.errors import SettingsError
+from agentnb.key_files import is_key_file
+from agentnb.workflow.workflow import Workflow
+
+WORK_DIR = "work_dir"
+"""The column of a task that names its folder; for checks, that of the run."""
+HOME = "home"
+"""The setting of a variant that names what the settings of an agent of others begin with."""
+INSIDE, OUTSIDE = "bubblewrap", "no sandbox"
+NO_QUESTION = "nobody is there to ask, so that it runs inside of bubblewrap only"
+LOOSEN = "Or let it do what it likes on this machine: outside_sandbox=True"
+
+
+def is_foreign(work: Agent | Workflow) -> TypeGuard[Agent]:
+    """Return whether an agent of others does the work of a variant."""
+    return isinstance(work, Agent) and bool(work.acp)
+
+
+def names_folder(row: Mapping[str, Any]) -> bool:
+    """Return whether a task has a folder."""
+    return bool(row.get(WORK_DIR))
+
+
+def files_left_out(folder: str, names: Iterable[str]) -> list[str]:
+    """Return the names that are no part of a copy: files of keys, and what is neither a file, a folder nor a link."""
+    kinds = (os.path.isfile, os.path.isdir, os.path.islink)
+    return [name for name in names if is_key_file(name) or not any(kind(Path(folder, name)) for kind in kinds)]
+
+
+def folder_content(folder: str | Path) -> str:
+    """Return a hash of the files of a folder as they are copied. Raises `SettingsError` if there is none."""
+    if not Path(folder).is_dir():
+        raise SettingsError(f"{str(folder)!r} is not a folder")
+    try:
+        return _hash_of(folder)
+    except OSError as error:
+        raise SettingsError(f"{error.filename!r} cannot be read: {error.strerror}") from error
+
+
+def _hash_of(folder: str | Path) -> str:
+    hashed = hashlib.sha256()
+    for path, folders, names in os.walk(folder):
+        left_out = set(files_left_out(path, (*folders, *names)))
+        folders[:] = sorted(name for name in folders if name not in left_out)
+        for file in (Path(path, name) for name in sorted(names) if name not in left_out):
+            content = str(file.readlink()).encode("utf-8", "surrogateescape") if file.is_symlink() else file.read_bytes()
+            hashed.update(f"{file.relative_to(folder)} {len(content)}\n".encode("utf-8", "surrogateescape") + content)
+    return hashed.hexdigest()
+
+
+def folder_problems(
+    works: Mapping[str, Agent | Workflow], rows: Iterable[Mapping[str, Any]], *, outside_sandbox: Any, executor: Any
+) -> Iterable[str]:
+    """Yield what is wrong with agents of others and with folders of runs. ``works``: what the variants run, by name."""
+    foreign = [(name, work, work.used_model) for name, work in works.items() if is_foreign(work)]
+    if type(outside_sandbox) is not bool:
+        yield f"outside_sandbox={outside_sandbox!r}: it is True or False"
+    if foreign and executor != "kernel":
+        yield f"Variant {foreign[0][0]}: agents of others are processes of their own. Leave executor out"
+    for name, _, model in foreign:
+        assert isinstance(model, ForeignAgent), "it stands where a model does"
+        if problem := _problem_of(model, outside_sandbox=outside_sandbox is True):
+            yield f"Variant {name}: {problem}"
+    if foreign or any(map(names_folder, rows)):
+        if executor not in ("kernel", "processes"):
+            yield f'{WORK_DIR}: a pool shares no folder with you. Use executor="processes", or leave it out'
+        for name, work in works.items():
+            if isinstance(work, Agent) and work.work_dir is not None:
+                how = f"Leave {WORK_DIR} out, or make it a column of the tasks"
+                yield f"Variant {name}: each run works in a folder of its own. {how}"
+
+
+def _problem_of(agent: ForeignAgent, *, outside_sandbox: bool) -> str:
+    from agentnb.acp.installed import installed
+    from agentnb.tools.builtin.shell.sandbox import check_sandbox
+
+    if installed(agent.known) is None:
+        how = agent.known.install or f"there is no {agent.known.command[0]}"
+        return f"{agent.name} is not installed. Install it: {how}"
+    try:
+        if not outside_sandbox:
+            check_sandbox(has_network=True)
+    except SettingsError as error:
+        return f"{agent.name}: {NO_QUESTION}. {error}. {LOOSEN}"
+    return ""
+
+
+def sandboxes(works: Mapping[str, Agent | Workflow], *, outside_sandbox: bool) -> dict[str, str]:
+    """Return what is around each agent of others, by variant."""
+    return {name: OUTSIDE if outside_sandbox else INSIDE for name, work in works.items() if is_foreign(work)}

@@ -1,0 +1,102 @@
+"""The folders of one run: that in which it works, and that of an agent of others. They last until the checks have looked."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec.structs
+
+from agentnb.acp import bridge
+from agentnb.acp.foreign_agent import ForeignAgent
+from agentnb.acp.known_agents import KnownAgent
+from agentnb.agent.agent import Agent
+from agentnb.experiments.planning.run_folders import WORK_DIR, files_left_out, names_folder
+from agentnb.tools.builtin.shell.sandbox import words_of_sandbox
+from agentnb.tools.builtin.shell.sandbox_view import View
+
+SYSTEM = frozenset(
+    ("bin", "boot", "dev", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "proc", "run", "sbin", "snap", "sys",
+     "usr", "var")
+)  # fmt: skip
+"""Folders at the top that hold programs and settings of the system. The others may hold files of the person."""
+INTERPRETER = "node"
+"""The program that starts agents of npm."""
+SIGN_IN = "Its settings are its own here: a key reaches it by a variable, or by the folder home= of its variant"
+
+
+@dataclass(frozen=True, slots=True)
+class CellFolders:
+    """The folders of one run, within one that is thrown away, and the walls around an agent of others."""
+
+    folder: Path
+    """Without links on the way to it, as the walls name it."""
+    is_in_sandbox: bool = True
+
+    @property
+    def work(self) -> Path:
+        """The folder in which the run works."""
+        return self.folder / "work"
+
+    @property
+    def home(self) -> Path:
+        """The folder of settings: all that an agent of others finds of a person."""
+        return self.folder / "home"
+
+    def fill(self, row: Mapping[str, Any], home: str) -> dict[str, Any]:
+        """Copy the folder of the task and the ``home`` of the variant, if any; return the row with the folder of the run."""
+        if names_folder(row):
+            shutil.copytree(row[WORK_DIR], self.work, symlinks=True, ignore=files_left_out)
+        else:
+            self.work.mkdir()
+        if home:
+            shutil.copytree(home, self.home, symlinks=True)
+        else:
+            self.home.mkdir()
+        return {**row, WORK_DIR: str(self.work)}
+
+    def confined(self, agent: Agent) -> Agent:
+        """Return an agent of others as it runs here."""
+        foreign = agent.used_model
+        assert isinstance(foreign, ForeignAgent), "it stands where a model does"
+        return replace(agent, model=replace(foreign, place=self))
+
+    def around(self, agent: KnownAgent) -> KnownAgent:
+        """Return the row of an agent of others as it starts here. Raises `SettingsError` if there can be no sandbox."""
+        env = {**agent.env, "HOME": str(self.home), **({agent.home: str(self.home)} if agent.home else {})}
+        keys = tuple([name for name in agent.keys if name != agent.home])
+        words = self._walls(agent.command) if self.is_in_sandbox else []
+        return msgspec.structs.replace(agent, command=(*words, *agent.command), env=env, keys=keys, sign_in=SIGN_IN)
+
+    def _walls(self, command: tuple[str, ...]) -> list[str]:
+        view = View(has_network=True, hidden=_folders_of_persons())
+        for word in (INTERPRETER, *command):
+            if (
+                found := shutil.which(word) or (word if Path(word).is_absolute() and Path(word).is_file() else None)
+            ) is not None:
+                view.show_program(Path(found))
+        view.show_program(Path(bridge.__file__))
+        for folder in (self.work, self.home):
+            view.show(folder, writable=True)
+        empty = self.folder / "empty"
+        empty.touch()
+        return words_of_sandbox(view, self.work, empty)
+
+
+@contextmanager
+def cell_folders(*, is_in_sandbox: bool) -> Iterator[CellFolders]:
+    """Yield new folders, and remove them."""
+    with TemporaryDirectory(prefix="agentnb-cell-", ignore_cleanup_errors=True) as folder:
+        yield CellFolders(Path(folder).resolve(), is_in_sandbox)
+
+
+def _folders_of_persons() -> Iterator[Path]:
+    """Return the folders at the top of the file system that are not the system's own."""
+    for path in Path("/").iterdir():
+        if path.name not in SYSTEM and path.is_dir() and not path.is_symlink():
+            yield path

@@ -1,0 +1,194 @@
+"""Agents of others as variants of an experiment: folders of their own, walls around them, and the same tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bash_calls import skip_without_sandbox
+from msgspec.structs import replace
+
+from agentnb import Agent, Experiment, ToolCall, compare
+from agentnb.acp.known_agents import KnownAgent
+from agentnb.detect.run import Run
+from agentnb.errors import ExperimentProblems
+from agentnb.experiments.form.yaml_reader import read_experiment
+from agentnb.experiments.views.results_view import results_text
+from agentnb.models import ScriptedModel
+from agentnb.tools.builtin.shell import sandbox
+
+
+def wrote(run: Run, row: Mapping[str, Any]) -> bool:
+    """Return whether the run has written the file."""
+    file = Path(row["work_dir"], "a.txt")
+    return file.is_file() and file.read_text() == "alpha\n"
+
+
+def is_copy(run: Run, row: Mapping[str, Any]) -> bool:
+    """Return whether the folder of the run has the files of its task."""
+    return {path.name for path in Path(row["work_dir"]).iterdir()} >= {"b.txt"}
+
+
+@pytest.fixture
+def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a task, beside the home of the person."""
+    folder, home = tmp_path / "task", tmp_path / "home"
+    folder.mkdir()
+    home.mkdir()
+    (folder / "b.txt").write_text("beta\n")
+    (folder / ".env").write_text("TOKEN=kept\n")
+    (home / "notes.txt").write_text("mine\n")
+    monkeypatch.setenv("HOME", str(home))
+    return folder
+
+
+def ours() -> Agent:
+    """Return an agent of agentnb that writes the file."""
+    call = ToolCall("write_file", {"path": "a.txt", "content": "alpha\n"})
+    model = ScriptedModel([lambda request: call if request.messages[-1].role == "user" else "Written."], repeat=True)
+    return Agent(model, ["files"], permissions={"write_file": "allow"}, todos=False, guidance="off")
+
+
+def rows_of(folder: Path, prompt: str = "write", count: int = 6) -> list[dict[str, str]]:
+    return [{"id": f"t{number}", "prompt": prompt, "work_dir": str(folder)} for number in range(count)]
+
+
+def test_agents_of_others_and_ours_are_compared(task: Path) -> None:
+    skip_without_sandbox()
+    variants = {"theirs": {"acp": "fake"}, "ours": ours()}
+    exp = Experiment(rows_of(task), variants, primary=wrote, checks=[is_copy], folder=False)
+    results = exp.run_sync(show=False)
+    table = results.table()
+    assert [*table["status"].unique()] == ["completed"], table
+    assert (table["wrote"].sum(), table["is_copy"].sum()) == (12, 12)
+    assert compare(results, "theirs", "ours").difference == 0
+    assert {path.name for path in task.iterdir()} == {"b.txt", ".env"}
+    assert exp.design().sandboxes == results.sandboxes == {"theirs": "bubblewrap"}
+    lines = [line.split() for line in results_text(results).splitlines()]
+    assert [words[-1] for words in lines if words[:1] == ["theirs"]] == ["bubblewrap"]
+    assert not [note for note in results.notes if "no tools" in note or "does not have" in note]
+
+
+@pytest.mark.parametrize("is_outside", [False, True])
+def test_an_agent_sees_settings_of_its_own(task: Path, tmp_path: Path, is_outside: bool) -> None:
+    if not is_outside:
+        skip_without_sandbox()
+    persons = tmp_path / "home" / "notes.txt"
+    (tmp_path / "settings").mkdir()
+    (tmp_path / "settings" / "config.toml").write_text("model = 1\n")
+    tries = ("read b.txt", "read .env", f"read {persons}", f"write {tmp_path / 'left'}", f"read {Path(__file__)}",
+             "read ~/config.toml", "write ~/state", "write c.txt")  # fmt: skip
+    (task / "tries.txt").write_text("\n".join(tries))
+    said: list[str] = []
+
+    def hear(run: Run) -> bool:
+        said.append(run.text)
+        return run.status == "completed"
+
+    variants = {"theirs": {"acp": "fake", "home": str(tmp_path / "settings")}}
+    exp = Experiment(rows_of(task, "tries", 1), variants, primary=hear, folder=False, outside_sandbox=is_outside)
+    results = exp.run_sync(show=False)
+    assert [row.error for row in results.rows] == [""]
+    free = "yes" if is_outside else "no"
+    assert said[-1].split() == ["yes", "no", free, "yes", free, "yes", "yes", "yes"]  # temporary files are its own
+    assert (tmp_path / "left").exists() is is_outside
+    assert results.sandboxes == {"theirs": "no sandbox" if is_outside else "bubblewrap"}
+    assert not (tmp_path / "settings" / "state").exists()
+
+
+def test_a_rule_holds_inside_the_walls(task: Path) -> None:
+    skip_without_sandbox()
+    deny: dict[str, Any] = {"permissions": {"write_file": "deny"}}
+    never: dict[str, Any] = {"approve": "never"}
+    for settings, options in ((deny, {}), ({}, never)):
+        variants = {"theirs": {"acp": "fake", **settings}}
+        exp = Experiment(rows_of(task, count=1), variants, primary=wrote, folder=False, **options)
+        assert exp.run_sync(show=False).table()["wrote"].tolist() == [0.0]
+
+
+def test_functions_of_the_notebook_reach_through_the_walls(task: Path) -> None:
+    skip_without_sandbox()
+
+    def total(numbers: list[int]) -> int:
+        """Add numbers."""
+        return sum(numbers)
+
+    def heard(run: Run) -> bool:
+        return run.text == "total: 6"
+
+    variants = {"theirs": {"acp": "fake", "tools": [total]}}
+    results = Experiment(rows_of(task, "function", 1), variants, primary=heard, folder=False).run_sync(show=False)
+    assert results.table()["heard"].tolist() == [1.0], results.rows[0].error
+
+
+def _without_bubblewrap(monkeypatch: pytest.MonkeyPatch, table: dict[str, KnownAgent]) -> None:
+    monkeypatch.setattr(sandbox, "PROGRAM", "no-bubblewrap-here")
+
+
+def _without_agent(monkeypatch: pytest.MonkeyPatch, table: dict[str, KnownAgent]) -> None:
+    table["fake"] = replace(table["fake"], command=("no-such-agent",))
+
+
+def _as_ever(monkeypatch: pytest.MonkeyPatch, table: dict[str, KnownAgent]) -> None:
+    skip_without_sandbox()
+
+
+@pytest.mark.parametrize(
+    ("options", "here", "named"),
+    [
+        (
+            {},
+            _without_bubblewrap,
+            r"Variant theirs: acp:fake: nobody is there to ask.*apt-get install bubblewrap.*outside_sandbox",
+        ),
+        ({}, _without_agent, "Variant theirs: acp:fake is not installed. Install it: nothing to install"),
+        ({"models": "simulated:chatty"}, _as_ever, "models= does not reach acp:fake"),
+        ({"executor": "processes"}, _as_ever, "Variant theirs: agents of others are processes of their own"),
+        ({"agent": {"work_dir": "elsewhere"}}, _as_ever, "Variant theirs: each run works in a folder of its own"),
+        ({"agent": {"system": "Be brief."}}, _as_ever, "Variant theirs: system does not reach acp:fake"),
+        ({"variants": {"theirs": {"acp": "fake", "home": "nowhere"}}}, _as_ever, "Variant theirs: 'nowhere' is not a folder"),
+        ({"variants": {"ours": {"model": "simulated:chatty", "home": "."}}}, _as_ever, "Variant ours: home= is the folder"),
+        ({"tasks": [{"id": "a", "prompt": "write", "work_dir": "nowhere"}]}, _as_ever, "Task 1: 'nowhere' is not a folder"),
+    ],
+)
+def test_what_cannot_hold_is_refused_by_name(
+    task: Path,
+    table: dict[str, KnownAgent],
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
+    here: Callable[..., None],
+    named: str,
+) -> None:
+    here(monkeypatch, table)
+    given: dict[str, Any] = {"tasks": rows_of(task), "variants": {"theirs": {"acp": "fake"}}, "folder": False, **options}
+    with pytest.raises(ExperimentProblems, match=named):
+        Experiment(**given).check()
+
+
+def test_files_of_tasks_and_settings_are_frozen(task: Path, tmp_path: Path) -> None:
+    (tmp_path / "settings").mkdir()
+    variants = {"theirs": {"acp": "fake", "home": str(tmp_path / "settings")}}
+
+    def frozen() -> Any:
+        return Experiment(rows_of(task), variants, folder=False, outside_sandbox=True).id
+
+    first = frozen()
+    assert frozen() == first
+    (task / "b.txt").write_text("gamma\n")
+    second = frozen()
+    (tmp_path / "settings" / "config.toml").write_text("model = 1\n")
+    assert len({first, second, frozen()}) == 3
+
+
+def test_yaml_names_agents_of_others(task: Path) -> None:
+    text = f"""
+tasks: [{{id: a, prompt: write, work_dir: {task}}}]
+variants: {{a: {{acp: fake}}, b: {{acp: "fake:big", home: {task}}}, ours: {{model: "simulated:chatty"}}}}
+outside_sandbox: true
+"""
+    exp = read_experiment(text, {})
+    assert exp.design is not None
+    assert exp._sandboxes == {"a": "no sandbox", "b": "no sandbox"}
+    exp.check()
