@@ -21,7 +21,8 @@ from agentnb.errors import ModelError
 
 SECONDS = 10
 KERNEL = """
-import sys
+import faulthandler, sys
+faulthandler.dump_traceback_later(100, exit=True)  # a test that would wait for ever says where
 sys.path.insert(0, {folder!r})
 from conftest import FAKE
 from agentnb import Agent, Store
