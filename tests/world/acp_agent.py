@@ -44,7 +44,7 @@ from agentnb.rerun.undo.undoing import undo_run  # noqa: E402
 from agentnb.runtime.host.live import LiveRun, wait_for_ends  # noqa: E402
 from agentnb.testing import Answer, LoopbackServer, Stall, Status  # noqa: E402
 
-TRIED = "20 cases each: turns, calls, stops, files, load, plan, usage, settings, errors, kills"
+TRIED = "turns, calls, stops, files, load, plan, usage, settings, errors, kills"
 NAMESPACE = ("unshare", "--map-root-user", "--net")
 MARK = "agentnb-case"
 """A word of each prompt. A request that has neither it nor a result after the last reply, as for a title, is not scripted."""
