@@ -23,6 +23,7 @@ from agentnb.core.log.outcome import Assessment, Outcome
 from agentnb.core.log.wire import TooDeep
 from agentnb.core.messages import Message
 from agentnb.core.redaction import FileRedactor
+from agentnb.core.run.rounds import WITHOUT_RESULT
 from agentnb.core.todos import Todo, has_open
 from agentnb.core.usage import NOTHING_USED, UNKNOWN, NestedUsage, Usage, counts, logged_nested_usage
 from agentnb.errors import TraceError
@@ -72,6 +73,10 @@ class RunSummary(NamedTuple):
     """True if todos of its list are not completed."""
     paused: bool = False
     """True if it waits without an open question."""
+    failed_calls: int = 0
+    """Calls that failed, were refused or blocked."""
+    plan_rejected: bool = False
+    """True if its last plan was rejected."""
 
     @property
     def outcome(self) -> Outcome:
@@ -166,8 +171,16 @@ _SPENT_INSIDE = re.compile(rb'"spent_inside":(?!0\.0[,}])')
 _NESTED = (_BESIDES, _FINISHED)
 _STEPS = (b'{"kind":"step_started"', b'{"kind":"step_skipped"', b'{"kind":"step_finished"')
 _step = msgspec.json.Decoder(_Step)
+_RESULTS = (b'{"kind":"tool_finished"', b'{"kind":"call_blocked"')
+_IS_ERROR = b'"is_error":true'
+"""In the result of a call; within a text its quotes are escaped."""
+_UNKNOWN_ENDS = tuple([f'"error_code":"{code}"'.encode() for code in sorted(WITHOUT_RESULT)])
+_PLANS = {b'{"kind":"plan_proposed"': False, b'{"kind":"plan_approved"': False, b'{"kind":"plan_rejected"': True}
+"""Whether the last plan is rejected after such an event."""
 _WIDTH = len(b'{"kind":"model_rep')
-_COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _FINISHED, *BEGINNINGS, *_STEPS)}
+_COUNTED = {
+    beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _FINISHED, *BEGINNINGS, *_STEPS, *_RESULTS, *_PLANS)
+}
 """The beginnings of the lines that are counted, by their first bytes: one look-up tells that most lines are not."""
 _HEAD = 65_536
 """Bytes that are read at first: most logs as a whole."""
@@ -210,7 +223,7 @@ def _summary_of_ends(file: BufferedReader) -> RunSummary | None:
     if finished is None or totals is None or totals.size != size - len(last):
         return None
     started = _start(first)
-    if totals.todos_open is None:  # of an earlier version, which said less
+    if totals.failed_calls is None:  # of an earlier version, which said less
         return None
     return _summary(first, started, finished, totals, redactor)
 
@@ -225,7 +238,7 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
     started = _start(first)
     used: Usage | None = None
     nested: Usage | None = None
-    last, rounds, recovered = b"", 0, 0
+    last, rounds, recovered, failed, is_rejected = b"", 0, 0, 0, False
     steps: set[str] = set()
     state, redactor = StateLines(), FileRedactor(first)
     counted = _COUNTED.get
@@ -237,6 +250,10 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
             continue
         if beginning is _ROUND:
             rounds += 1
+        elif beginning in _RESULTS:
+            failed += _IS_ERROR in line and not any(code in line for code in _UNKNOWN_ENDS)
+        elif beginning in _PLANS:
+            is_rejected = _PLANS[beginning]
         elif beginning in BEGINNINGS:
             state.take(beginning, line)
             recovered += beginning is RECOVERED
@@ -258,6 +275,8 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
         assessment=state.assessment,
         limit_value=state.limit_value,
         todos_open=has_open(state.todos(started.todos)),
+        failed_calls=failed,
+        plan_rejected=is_rejected,
     )
     return _waiting(_summary(first, started, _end(last, redactor), totals, redactor, without_end), state)
 
@@ -307,6 +326,8 @@ def _summary(
         assessment=decided,
         limit_value=totals.limit_value,
         todos_open=bool(totals.todos_open),
+        failed_calls=totals.failed_calls or 0,
+        plan_rejected=totals.plan_rejected,
     )
 
 

@@ -461,6 +461,10 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Value of the limit that ended the run."""
     todos_open: bool | None = None
     """True if todos of its list are not completed; None in logs of earlier versions."""
+    failed_calls: Count | None = None
+    """Calls that failed, were refused or blocked; None in logs of earlier versions."""
+    plan_rejected: bool = False
+    """True if its last plan was rejected."""
 
 
 class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False):

@@ -12,6 +12,8 @@ class Counters(msgspec.Struct, gc=False):
     """Tool calls admitted in the whole run."""
     calls_this_turn: int = 0
     """Tool calls admitted since the person last spoke."""
+    failed_calls: int = 0
+    """Tool calls that failed, were refused or blocked; without those whose end is not known."""
     spent: float = 0.0
     """US dollars spent on its own model calls with a known price."""
     spent_inside: float = 0.0

@@ -22,7 +22,7 @@ from agentnb.core.request import role_of
 from agentnb.core.run import inner_calls, step_calls, work_fold
 from agentnb.core.run.approvals import GRANTS_SINCE, grant_in_answer
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.rounds import BROKEN_OFF, CallRecord, Retry, WorkflowRound
+from agentnb.core.run.rounds import BROKEN_OFF, WITHOUT_RESULT, CallRecord, Retry, WorkflowRound
 from agentnb.core.todos import Todos, is_open, newly_blocked, newly_completed
 from agentnb.core.usage import NOTHING_USED, NestedUsage, logged_nested_usage
 from agentnb.core.view import with_item, with_last, without_last
@@ -214,6 +214,8 @@ def _tool_started(run: RunFacts, event: e.ToolStarted) -> None:
 def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
     result = event.result
     call_id = result.call_id
+    if result.is_error and result.error_code not in WITHOUT_RESULT:
+        run._counters.failed_calls += 1
     if event.parent_call:
         inner_calls.end(run, call_id, lambda record: record.ended(event))
         return
@@ -232,6 +234,7 @@ def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
 @handles
 def _call_blocked(run: RunFacts, event: e.CallBlocked) -> None:
     call, result = event.call, event.result
+    run._counters.failed_calls += 1
     if event.parent_call or event.step:
         record = CallRecord(call, result, rule=event.rule, role=run.role_of(call.name))
         if event.parent_call:

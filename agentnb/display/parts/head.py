@@ -14,14 +14,15 @@ from agentnb.display.texts.elapsed import Elapsed
 from agentnb.display.texts.figures import calls_told, used
 from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, counted, duration, first_line, thousands, times
 from agentnb.display.texts.states import (
+    RunState,
     chip,
     filled,
     has_ended,
     is_going_on,
-    leaves_todos,
     outcome_told,
     pending_retry,
     rounds_told,
+    state_of,
     steps_told,
 )
 
@@ -56,14 +57,18 @@ MAX_WAIT = 1e8
 def tone(run: Run) -> str:
     """Return the tone of a run's state: active, asking, good, neutral, warn or bad."""
     is_waiting = run.status == "running" and run.agent_state == "waiting_on_user"
-    status = "waiting_on_user" if is_waiting else run.status
-    return tone_of(status, todos_open=leaves_todos(run), outcome=run.outcome)
+    return TONES["waiting_on_user"] if is_waiting else tone_of(state_of(run))
 
 
-def tone_of(status: str, *, todos_open: bool, outcome: Outcome = "unknown") -> str:
-    """Return the tone of a state. A run that completed is good only if it left no todos open and did not fail its task."""
-    kind = "warn" if status == "completed" and todos_open else TONES.get(status, "warn")
-    return "neutral" if kind == "good" and outcome == "failed" else kind
+def tone_of(state: RunState) -> str:
+    """Return the tone of a state. A run that completed is good only if it was checked and passed."""
+    if state.status != "completed":
+        return TONES.get(state.status, "warn")
+    if state.plan_rejected or state.todos_open:
+        return "warn"
+    if state.outcome in ("passed", "failed"):  # a failed outcome stands beside
+        return "good" if state.outcome == "passed" else "neutral"
+    return "warn" if state.failed_calls else "neutral"
 
 
 def marked_html(kind: str, text: str, *more: Html, look: str = "chip", element: str = "span") -> Html:

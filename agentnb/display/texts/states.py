@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -22,7 +23,7 @@ from agentnb.advice import (
 )
 from agentnb.agent.from_log import names_of_tools
 from agentnb.core.log.events import CompactionStarted, RetryScheduled
-from agentnb.core.log.outcome import Assessment
+from agentnb.core.log.outcome import Assessment, Outcome
 from agentnb.core.messages import ToolResult
 from agentnb.core.plans.plan_history import EXECUTION, PLANNING
 from agentnb.core.plans.plan_steps import CALL
@@ -62,7 +63,7 @@ STEP_STATES = {
     "skipped": "skipped",
 }
 """The word for each state of a step of a workflow."""
-TODOS_OPEN = "Done, todos open"
+TODOS_OPEN, NOT_CHECKED, PLAN_REJECTED = "Done, todos open", "Done, not checked", "Plan rejected"
 ENDED = {
     "todo_intervention_exhausted": "todos ignored",
     "workflow_mode_exhausted": "never completed",
@@ -112,6 +113,12 @@ class RunState(NamedTuple):
     """True if it waits without an open question."""
     foreign: bool = False
     """True if another product recorded it."""
+    failed_calls: int = 0
+    """Calls that failed, were refused or blocked."""
+    plan_rejected: bool = False
+    """True if its last plan was rejected."""
+    outcome: Outcome | None = None
+    """None if nothing says its outcome: it was not checked."""
 
 
 def state_of(run: Run) -> RunState:
@@ -124,6 +131,9 @@ def state_of(run: Run) -> RunState:
         has_open(run.todos),
         not run.waiting,
         is_foreign(run),
+        run.failed_calls,
+        run.is_plan_rejected,
+        None if run.assessment is None else run.outcome,
     )
 
 
@@ -134,7 +144,7 @@ def state_words(state: RunState) -> str:
     """
     word = STATES.get(state.status, state.status)
     if state.status == "completed":
-        return TODOS_OPEN if state.todos_open else word
+        return _how_completed(state)
     if state.status == "waiting_on_user" and not state.foreign:
         return "Paused" if state.paused else word
     if state.status == "limited":
@@ -145,6 +155,16 @@ def state_words(state: RunState) -> str:
         more = ENDED.get(state.stop_reason) or clean(first_line(state.stop_reason, 60))
         return f"{word}: {more}" if more else word
     return OF_OTHERS.get(state.status, word) if state.foreign else word
+
+
+def _how_completed(state: RunState) -> str:
+    if state.plan_rejected:
+        return PLAN_REJECTED
+    if state.todos_open:
+        return TODOS_OPEN
+    if state.failed_calls:
+        return f"{STATES['completed']}, {counted(state.failed_calls, 'call')} failed"
+    return STATES["completed"] if state.outcome is not None else NOT_CHECKED
 
 
 def chip(run: Run, *, hears: bool = False, position: PlanPosition | None = None) -> str:
@@ -258,6 +278,8 @@ def shown_answer(run: Run) -> str:
 
     Empty if there is none.
     """
+    if run.is_plan_rejected:  # its last words are about a plan that nobody wanted
+        return ""
     return run.text if run.is_answered or (run.status == "completed" and not run.rounds) else ""
 
 
@@ -276,11 +298,6 @@ def _cut_off(record: CallRecord, code: str) -> CallRecord:
     if record.result is not None:
         return record
     return replace(record, result=ToolResult(record.call.id, record.call.name, (), is_error=True, error_code=code))
-
-
-def leaves_todos(run: Run) -> bool:
-    """Return whether the run completed with todos open."""
-    return run.status == "completed" and has_open(run.todos)
 
 
 def rounds_told(run: Run) -> str:
@@ -331,6 +348,8 @@ def _why(run: Run) -> str:
         return " ".join(filter(None, [_who_else(run), answered]))
     if run.status == "stopped":
         return clean(_why_stopped(run))
+    if run.status == "completed":
+        return _why_not_good(run)
     if run.status != "interrupted":
         return ""
     return ENDS_EARLY if is_foreign(run) else "The kernel ended before the run did."
@@ -356,14 +375,32 @@ def _why_blocked(run: Run) -> str:
     sentences = [_blocked_todo(todo) for todo in blocked[:MAX_NAMED]]
     if len(blocked) > MAX_NAMED:
         sentences.append(f"{counted(len(blocked) - MAX_NAMED, 'more todo')} blocked.")
-    calls = ((one.index, record) for one in reversed(run.rounds) for record in reversed(one.records))
-    index, failed = next(((index, record) for index, record in calls if state(record) == "failed"), (0, None))
-    if failed is not None and failed.result is not None:
-        error = first_line(failed.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED)
-        sentences.append(f"Last failed call: {first_line(failed.call.name, 60)} in round {index + 1} ({error.rstrip('.')}).")
+    failures = [*_failures(run)]
+    if failures:
+        sentences.append(f"Last failed call: {failures[-1]}.")
     if done := len(run.todos) - len(open_todos(run.todos)):
         sentences.append(f"Nothing else is left to do: {done} of {counted(len(run.todos), 'todo')} completed.")
     return " ".join(sentences)
+
+
+def _failures(run: Run) -> Iterator[str]:
+    """Yield each call of a round that failed, was refused or blocked: its name, its round, its error."""
+    for one in run.rounds:
+        for record in one.records:
+            if record.result is not None and state(record) in ("failed", "blocked"):
+                error = first_line(record.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED).rstrip(".")
+                yield f"{first_line(record.call.name, 60)} in round {one.index + 1} ({error})"
+
+
+def _why_not_good(run: Run) -> str:
+    """Return why a run that completed is no success: its plan was rejected, or a call failed."""
+    if run.is_plan_rejected:
+        plan = [*run.plans.values()][-1]
+        words = first_line(clean(plan.words or plan.reason), MAX_EXPLAINED).rstrip(".")
+        return f"Nothing of its plan ran{f': {words}' if words else ''}."
+    if run.outcome != "passed" and (first := next(_failures(run), "")):
+        return f"First failed call: {first}."
+    return ""
 
 
 def _blocked_todo(todo: Todo) -> str:
