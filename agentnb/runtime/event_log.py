@@ -139,6 +139,7 @@ class EventLog:
             run.limit.value if run.limit is not None else None,
             has_open(run.todos),
             run.failed_calls,
+            run.blocked_calls,
             run.is_plan_rejected,
         )
 

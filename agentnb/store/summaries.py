@@ -23,7 +23,6 @@ from agentnb.core.log.outcome import Assessment, Outcome
 from agentnb.core.log.wire import TooDeep
 from agentnb.core.messages import Message
 from agentnb.core.redaction import FileRedactor
-from agentnb.core.run.rounds import WITHOUT_RESULT
 from agentnb.core.todos import Todo, has_open
 from agentnb.core.usage import NOTHING_USED, UNKNOWN, NestedUsage, Usage, counts, logged_nested_usage
 from agentnb.errors import TraceError
@@ -74,7 +73,9 @@ class RunSummary(NamedTuple):
     paused: bool = False
     """True if it waits without an open question."""
     failed_calls: int = 0
-    """Calls that failed, were refused or blocked."""
+    """Calls of the model and of steps that failed."""
+    blocked_calls: int = 0
+    """Such calls that a gate, a limit or the person refused."""
     plan_rejected: bool = False
     """True if its last plan was rejected."""
 
@@ -171,16 +172,8 @@ _SPENT_INSIDE = re.compile(rb'"spent_inside":(?!0\.0[,}])')
 _NESTED = (_BESIDES, _FINISHED)
 _STEPS = (b'{"kind":"step_started"', b'{"kind":"step_skipped"', b'{"kind":"step_finished"')
 _step = msgspec.json.Decoder(_Step)
-_RESULTS = (b'{"kind":"tool_finished"', b'{"kind":"call_blocked"')
-_IS_ERROR = b'"is_error":true'
-"""In the result of a call; within a text its quotes are escaped."""
-_UNKNOWN_ENDS = tuple([f'"error_code":"{code}"'.encode() for code in sorted(WITHOUT_RESULT)])
-_PLANS = {b'{"kind":"plan_proposed"': False, b'{"kind":"plan_approved"': False, b'{"kind":"plan_rejected"': True}
-"""Whether the last plan is rejected after such an event."""
 _WIDTH = len(b'{"kind":"model_rep')
-_COUNTED = {
-    beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _FINISHED, *BEGINNINGS, *_STEPS, *_RESULTS, *_PLANS)
-}
+_COUNTED = {beginning[:_WIDTH]: beginning for beginning in (*_DECODERS, _ROUND, _FINISHED, *BEGINNINGS, *_STEPS)}
 """The beginnings of the lines that are counted, by their first bytes: one look-up tells that most lines are not."""
 _HEAD = 65_536
 """Bytes that are read at first: most logs as a whole."""
@@ -238,7 +231,7 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
     started = _start(first)
     used: Usage | None = None
     nested: Usage | None = None
-    last, rounds, recovered, failed, is_rejected = b"", 0, 0, 0, False
+    last, rounds, recovered = b"", 0, 0
     steps: set[str] = set()
     state, redactor = StateLines(), FileRedactor(first)
     counted = _COUNTED.get
@@ -250,10 +243,6 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
             continue
         if beginning is _ROUND:
             rounds += 1
-        elif beginning in _RESULTS:
-            failed += _IS_ERROR in line and not any(code in line for code in _UNKNOWN_ENDS)
-        elif beginning in _PLANS:
-            is_rejected = _PLANS[beginning]
         elif beginning in BEGINNINGS:
             state.take(beginning, line)
             recovered += beginning is RECOVERED
@@ -275,8 +264,9 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
         assessment=state.assessment,
         limit_value=state.limit_value,
         todos_open=has_open(state.todos(started.todos)),
-        failed_calls=failed,
-        plan_rejected=is_rejected,
+        failed_calls=state.failed_calls,
+        blocked_calls=state.blocked_calls,
+        plan_rejected=state.is_plan_rejected,
     )
     return _waiting(_summary(first, started, _end(last, redactor), totals, redactor, without_end), state)
 
@@ -327,6 +317,7 @@ def _summary(
         limit_value=totals.limit_value,
         todos_open=bool(totals.todos_open),
         failed_calls=totals.failed_calls or 0,
+        blocked_calls=totals.blocked_calls,
         plan_rejected=totals.plan_rejected,
     )
 

@@ -462,7 +462,9 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     todos_open: bool | None = None
     """True if todos of its list are not completed; None in logs of earlier versions."""
     failed_calls: Count | None = None
-    """Calls that failed, were refused or blocked; None in logs of earlier versions."""
+    """Calls of the model and of steps that failed; None in logs of earlier versions."""
+    blocked_calls: Count = 0
+    """Such calls that a gate, a limit or the person refused."""
     plan_rejected: bool = False
     """True if its last plan was rejected."""
 

@@ -13,7 +13,9 @@ class Counters(msgspec.Struct, gc=False):
     calls_this_turn: int = 0
     """Tool calls admitted since the person last spoke."""
     failed_calls: int = 0
-    """Tool calls that failed, were refused or blocked; without those whose end is not known."""
+    """Calls of the model and of steps that failed; stopped, interrupted and lost ones did not."""
+    blocked_calls: int = 0
+    """Such calls that a gate, a limit or the person refused."""
     spent: float = 0.0
     """US dollars spent on its own model calls with a known price."""
     spent_inside: float = 0.0

@@ -395,7 +395,8 @@ class RunFacts:
     # What it used
 
     counters: Counters = _read("_counters", "What was called and spent; do not change it.")
-    failed_calls: int = _read("_counters.failed_calls", "Number of tool calls that failed, were refused or blocked.")
+    failed_calls: int = _read("_counters.failed_calls", "Number of calls of the model and of steps that failed.")
+    blocked_calls: int = _read("_counters.blocked_calls", "Number of such calls that a gate, a limit or the person refused.")
     calls_made: int = _read("_counters.calls", "Number of tool calls admitted so far.")
     calls_this_turn: int = _read("_counters.calls_this_turn", "Number of tool calls admitted since the person last spoke.")
     times_recovered: int = _read("_counters.times_recovered", "How often another process resumed the run after one had died.")

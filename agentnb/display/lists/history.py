@@ -128,6 +128,7 @@ def _state(one: RunSummary) -> RunState:
         one.paused,
         one.foreign,
         one.failed_calls,
+        one.blocked_calls,
         one.plan_rejected,
         None if one.assessment is None else one.outcome,
     )

@@ -16,6 +16,7 @@ from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, counted, d
 from agentnb.display.texts.states import (
     RunState,
     chip,
+    completion,
     filled,
     has_ended,
     is_going_on,
@@ -29,7 +30,6 @@ from agentnb.display.texts.states import (
 TONES = {
     "running": "active",
     "waiting_on_user": "asking",
-    "completed": "good",
     "limited": "warn",
     "stopped": "warn",
     "cancelled": "warn",
@@ -56,19 +56,14 @@ MAX_WAIT = 1e8
 
 def tone(run: Run) -> str:
     """Return the tone of a run's state: active, asking, good, neutral, warn or bad."""
-    is_waiting = run.status == "running" and run.agent_state == "waiting_on_user"
-    return TONES["waiting_on_user"] if is_waiting else tone_of(state_of(run))
+    if run.status == "running":
+        return TONES["waiting_on_user" if run.agent_state == "waiting_on_user" else "running"]
+    return tone_of(state_of(run))
 
 
 def tone_of(state: RunState) -> str:
     """Return the tone of a state. A run that completed is good only if it was checked and passed."""
-    if state.status != "completed":
-        return TONES.get(state.status, "warn")
-    if state.plan_rejected or state.todos_open:
-        return "warn"
-    if state.outcome in ("passed", "failed"):  # a failed outcome stands beside
-        return "good" if state.outcome == "passed" else "neutral"
-    return "warn" if state.failed_calls else "neutral"
+    return completion(state)[0] if state.status == "completed" else TONES.get(state.status, "warn")
 
 
 def marked_html(kind: str, text: str, *more: Html, look: str = "chip", element: str = "span") -> Html:

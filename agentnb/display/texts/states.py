@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from itertools import chain
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -114,7 +115,8 @@ class RunState(NamedTuple):
     foreign: bool = False
     """True if another product recorded it."""
     failed_calls: int = 0
-    """Calls that failed, were refused or blocked."""
+    blocked_calls: int = 0
+    """Calls that a gate, a limit or the person refused."""
     plan_rejected: bool = False
     """True if its last plan was rejected."""
     outcome: Outcome | None = None
@@ -132,6 +134,7 @@ def state_of(run: Run) -> RunState:
         not run.waiting,
         is_foreign(run),
         run.failed_calls,
+        run.blocked_calls,
         run.is_plan_rejected,
         None if run.assessment is None else run.outcome,
     )
@@ -144,7 +147,7 @@ def state_words(state: RunState) -> str:
     """
     word = STATES.get(state.status, state.status)
     if state.status == "completed":
-        return _how_completed(state)
+        return completion(state)[1]
     if state.status == "waiting_on_user" and not state.foreign:
         return "Paused" if state.paused else word
     if state.status == "limited":
@@ -157,14 +160,29 @@ def state_words(state: RunState) -> str:
     return OF_OTHERS.get(state.status, word) if state.foreign else word
 
 
-def _how_completed(state: RunState) -> str:
+def completion(state: RunState) -> tuple[Literal["good", "neutral", "warn"], str]:
+    """Return the tone and the words for a run that completed: good only if it was checked and passed.
+
+    A recorded outcome stands beside these words.
+    """
+    done = STATES["completed"]
     if state.plan_rejected:
-        return PLAN_REJECTED
+        return "warn", PLAN_REJECTED
     if state.todos_open:
-        return TODOS_OPEN
+        return "warn", TODOS_OPEN
+    if state.outcome == "passed":
+        return "good", done
     if state.failed_calls:
-        return f"{STATES['completed']}, {counted(state.failed_calls, 'call')} failed"
-    return STATES["completed"] if state.outcome is not None else NOT_CHECKED
+        return "warn", f"{done}, {counted(state.failed_calls, 'call')} failed"
+    if state.blocked_calls:
+        return "warn", f"{done}, {counted(state.blocked_calls, 'call')} skipped"
+    return "neutral", NOT_CHECKED if state.outcome is None else done
+
+
+def counts_failures(state: RunState) -> bool:
+    """Return whether the words for the state count the calls that failed."""
+    others = state.plan_rejected or state.todos_open or state.outcome == "passed"
+    return state.status == "completed" and not others and state.failed_calls > 0
 
 
 def chip(run: Run, *, hears: bool = False, position: PlanPosition | None = None) -> str:
@@ -349,7 +367,7 @@ def _why(run: Run) -> str:
     if run.status == "stopped":
         return clean(_why_stopped(run))
     if run.status == "completed":
-        return _why_not_good(run)
+        return clean(_why_not_good(run))
     if run.status != "interrupted":
         return ""
     return ENDS_EARLY if is_foreign(run) else "The kernel ended before the run did."
@@ -375,32 +393,33 @@ def _why_blocked(run: Run) -> str:
     sentences = [_blocked_todo(todo) for todo in blocked[:MAX_NAMED]]
     if len(blocked) > MAX_NAMED:
         sentences.append(f"{counted(len(blocked) - MAX_NAMED, 'more todo')} blocked.")
-    failures = [*_failures(run)]
-    if failures:
+    if failures := [*_failures(run)]:
         sentences.append(f"Last failed call: {failures[-1]}.")
     if done := len(run.todos) - len(open_todos(run.todos)):
         sentences.append(f"Nothing else is left to do: {done} of {counted(len(run.todos), 'todo')} completed.")
     return " ".join(sentences)
 
 
-def _failures(run: Run) -> Iterator[str]:
-    """Yield each call of a round that failed, was refused or blocked: its name, its round, its error."""
-    for one in run.rounds:
-        for record in one.records:
-            if record.result is not None and state(record) in ("failed", "blocked"):
-                error = first_line(record.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED).rstrip(".")
-                yield f"{first_line(record.call.name, 60)} in round {one.index + 1} ({error})"
+def _failures(run: Run, kind: str = "failed") -> Iterator[str]:
+    """Yield each call of a round or step that failed (or has the state ``kind``): its name, its place, its error."""
+    in_rounds = ((f"round {one.index + 1}", record) for one in run.rounds for record in one.records)
+    in_steps = ((f"step {first_line(one.step, 60)}", one.record) for one in run.step_calls)
+    for place, record in chain(in_rounds, in_steps):
+        if record.result is not None and state(record) == kind:
+            error = first_line(record.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED).rstrip(".")
+            yield f"{first_line(record.call.name, 60)} in {place} ({error})"
 
 
 def _why_not_good(run: Run) -> str:
     """Return why a run that completed is no success: its plan was rejected, or a call failed."""
     if run.is_plan_rejected:
         plan = [*run.plans.values()][-1]
-        words = first_line(clean(plan.words or plan.reason), MAX_EXPLAINED).rstrip(".")
-        return f"Nothing of its plan ran{f': {words}' if words else ''}."
-    if run.outcome != "passed" and (first := next(_failures(run), "")):
-        return f"First failed call: {first}."
-    return ""
+        words = first_line(plan.words or plan.reason, MAX_EXPLAINED).rstrip(".")
+        return f"Nothing of the plan ran{f': {words}' if words else ''}."
+    if run.outcome == "passed":
+        return ""
+    kind, word = ("failed", "failed") if run.failed_calls else ("blocked", "skipped")
+    return next((f"First {word} call: {call}." for call in _failures(run, kind)), "")
 
 
 def _blocked_todo(todo: Todo) -> str:
