@@ -406,7 +406,7 @@ def _failures(run: Run, kind: str = "failed") -> Iterator[str]:
     in_steps = ((f"step {first_line(one.step, 60)}", one.record) for one in run.step_calls)
     for place, record in chain(in_rounds, in_steps):
         if record.result is not None and state(record) == kind:
-            error = first_line(record.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED).rstrip(".")
+            error = first_line(record.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED).rstrip(".:")
             yield f"{first_line(record.call.name, 60)} in {place} ({error})"
 
 
