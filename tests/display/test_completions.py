@@ -25,7 +25,7 @@ from agentnb.display.lists.run_rows import row_of
 from agentnb.store.summaries import summary
 
 ANSWER = "The threshold is 85 now."
-PASSED, FAILED = (Assessment(outcome, "expectation", "answer.answered") for outcome in ("passed", "failed"))  # type: ignore[arg-type]
+PASSED, FAILED = (Assessment(outcome, "expectation", "answer.answered") for outcome in ("passed", "failed"))
 REJECTED: list[Fact] = [
     (w.PlanProposed, {"plan_id": "p", "plan": {"steps": [{}]}}),
     (w.PlanRejected, {"plan_id": "p", "words": "Not \x1bon Monday"}),
