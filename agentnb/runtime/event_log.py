@@ -139,6 +139,9 @@ class EventLog:
             run.assessment,
             run.limit.value if run.limit is not None else None,
             has_open(run.todos),
+            run.failed_calls,
+            run.blocked_calls,
+            run.is_plan_rejected,
         )
 
     def warn_once(self, message: str, advice: Advised = "", topic: Topic = "") -> None:

@@ -21,7 +21,7 @@ from agentnb.store.writing import write_whole
 
 T = TypeVar("T")
 FILE = "summaries.json"
-LAYOUT = 4
+LAYOUT = 5
 """Changes when the file changes its meaning."""
 MANY = 50
 """Summaries that must be new for the file to be written: reading fewer takes less time than writing it."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 
 import msgspec
 
 from agentnb.core.log.outcome import Assessment, deciding
+from agentnb.core.run.rounds import STATES_OF_ERRORS
 from agentnb.core.todos import Todo
 
 SUSPENDED = b'{"kind":"run_suspended"'
@@ -18,7 +20,10 @@ _ASKED, _ANSWERED = b'{"kind":"question_asked"', b'{"kind":"question_answered"'
 _PAUSE, _RESUME = b'"command":"pause"', b'"command":"resume"'
 """The fields of commands; within a text, their quotation marks would be escaped."""
 _REFUSED = b'"consent":"refused"'
-BEGINNINGS = (_LIMIT, _TODOS, _OUTCOME, _QUESTION, _COMMAND, SUSPENDED, RECOVERED)
+_ENDED = (b'{"kind":"tool_finished"', b'{"kind":"call_blocked"')
+_IS_ERROR = b'"is_error":true'
+_PLANS = (b'{"kind":"plan_proposed"', b'{"kind":"plan_edited"', b'{"kind":"plan_approved"', b'{"kind":"plan_rejected"')
+BEGINNINGS = (_LIMIT, _TODOS, _OUTCOME, _QUESTION, _COMMAND, SUSPENDED, RECOVERED, *_ENDED, *_PLANS)
 """The beginnings of these lines."""
 
 
@@ -58,8 +63,29 @@ class _Answered(msgspec.Struct, gc=False):
     question_id: str
 
 
+class _Result(msgspec.Struct, gc=False):
+    """The part of the result of a call needed here."""
+
+    is_error: bool = False
+    error_code: str | None = None
+
+
+class _Ended(msgspec.Struct, gc=False):
+    """The part of the end of a call needed here."""
+
+    result: _Result
+    parent_call: str = ""
+
+
+class _Plan(msgspec.Struct, gc=False):
+    """The part of an event of a plan needed here."""
+
+    plan_id: str
+
+
 _limit, _todos, _outcome = map(msgspec.json.Decoder, (_Limit, _Todos, _Outcome))
 _asked, _answered = msgspec.json.Decoder(_Asked), msgspec.json.Decoder(_Answered)
+_ended, _plan = msgspec.json.Decoder(_Ended), msgspec.json.Decoder(_Plan)
 
 
 class StateLines:
@@ -72,6 +98,10 @@ class StateLines:
         self._assessments: dict[tuple[str, str], Assessment] = {}
         self._is_paused = self._is_suspended = False
         self._todos = b""
+        self._errors: Counter[str] = Counter()
+        """Calls that ended with an error, by their state."""
+        self._plans: dict[str, bool] = {}
+        """Whether each plan is rejected, by id."""
 
     def take(self, beginning: bytes, line: bytes) -> None:
         """Take in the next of these lines; one that cannot be read changes nothing."""
@@ -87,6 +117,10 @@ class StateLines:
                 self._is_paused = (self._is_paused or _PAUSE in line) and _RESUME not in line
             elif beginning is _QUESTION:
                 self._take_question(line)
+            elif beginning in _ENDED:
+                self._take_result(line)
+            elif beginning in _PLANS:
+                self._plans[_plan.decode(line).plan_id] = beginning is _PLANS[-1]
             else:
                 self._take_process(beginning, line)
 
@@ -96,6 +130,11 @@ class StateLines:
         elif line.startswith(_ANSWERED):
             self.questions.discard(_answered.decode(line).question_id)
 
+    def _take_result(self, line: bytes) -> None:
+        """Count a call that failed or was refused, as the fold does: those that a tool made are no calls of the run."""
+        if _IS_ERROR in line and not (call := _ended.decode(line)).parent_call:
+            self._errors[STATES_OF_ERRORS.get(call.result.error_code or "", "failed")] += 1
+
     def _take_process(self, beginning: bytes, line: bytes) -> None:
         """Take in that a process left the run, or took it over: questions outlive only a suspension."""
         if beginning is RECOVERED:
@@ -103,6 +142,21 @@ class StateLines:
                 self.questions.clear()
             self._is_paused = False
         self._is_suspended = beginning is SUSPENDED
+
+    @property
+    def failed_calls(self) -> int:
+        """Calls that failed."""
+        return self._errors["failed"]
+
+    @property
+    def blocked_calls(self) -> int:
+        """Calls that a gate, a limit or the person refused."""
+        return self._errors["blocked"]
+
+    @property
+    def is_plan_rejected(self) -> bool:
+        """Whether the last plan was rejected."""
+        return bool(self._plans) and next(reversed(self._plans.values()))
 
     @property
     def waits(self) -> bool:

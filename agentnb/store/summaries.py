@@ -72,6 +72,12 @@ class RunSummary(NamedTuple):
     """True if todos of its list are not completed."""
     paused: bool = False
     """True if it waits without an open question."""
+    failed_calls: int = 0
+    """Calls of the model and of steps that failed."""
+    blocked_calls: int = 0
+    """Such calls that a gate, a limit or the person refused."""
+    plan_rejected: bool = False
+    """True if its last plan was rejected."""
 
     @property
     def outcome(self) -> Outcome:
@@ -210,7 +216,7 @@ def _summary_of_ends(file: BufferedReader) -> RunSummary | None:
     if finished is None or totals is None or totals.size != size - len(last):
         return None
     started = _start(first)
-    if totals.todos_open is None:  # of an earlier version, which said less
+    if totals.failed_calls is None:  # of an earlier version, which said less
         return None
     return _summary(first, started, finished, totals, redactor)
 
@@ -258,6 +264,9 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
         assessment=state.assessment,
         limit_value=state.limit_value,
         todos_open=has_open(state.todos(started.todos)),
+        failed_calls=state.failed_calls,
+        blocked_calls=state.blocked_calls,
+        plan_rejected=state.is_plan_rejected,
     )
     return _waiting(_summary(first, started, _end(last, redactor), totals, redactor, without_end), state)
 
@@ -307,6 +316,9 @@ def _summary(
         assessment=decided,
         limit_value=totals.limit_value,
         todos_open=bool(totals.todos_open),
+        failed_calls=totals.failed_calls or 0,
+        blocked_calls=totals.blocked_calls,
+        plan_rejected=totals.plan_rejected,
     )
 
 

@@ -26,7 +26,7 @@ from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.page import page_html
 from agentnb.display.card.request_view import request_view_html, summary
 from agentnb.display.card.text import run_text
-from agentnb.display.texts import call_labels, figures, states
+from agentnb.display.texts import call_labels, states
 from agentnb.display.texts.round_notes import RECOVERED, compaction_line, round_notes
 from agentnb.models import Reply, ScriptedModel
 
@@ -240,5 +240,5 @@ def test_a_recovered_run_shows_in_which_round_another_process_went_on(died: Run)
 
 def test_an_interrupted_call_is_not_one_that_failed(died: Run) -> None:
     record = states.as_left(died)[0].records[0]
-    assert call_labels.state(record) == "interrupted" and figures.failed_calls(died) == 0
+    assert call_labels.state(record) == "interrupted" and died.failed_calls == 0
     assert died.rounds[0].records[0].result is None

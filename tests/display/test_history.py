@@ -109,7 +109,17 @@ def closed(run_id: str) -> Html:
 def test_a_line_says_state_in_a_word_and_what_it_took() -> None:
     one = line()
     found = harmless(history_html([one], "1 run in runs", closed))
-    told = ("1 run in runs", "✓", "Done", "Sum the table", "3 rounds", "8.4k tokens", "$0.0123", "anthropic:big", one.id[-8:])
+    told = (
+        "1 run in runs",
+        "•",
+        "Done, not checked",
+        "Sum the table",
+        "3 rounds",
+        "8.4k tokens",
+        "$0.0123",
+        "anthropic:big",
+        one.id[-8:],
+    )
     assert all(word in found.text for word in told)
     assert f"{one.started_at.astimezone():%d %b %H:%M}" in found.text
     assert one.id in {attributes.get("title") for _, attributes in found.elements}
@@ -158,7 +168,19 @@ def test_as_text_each_run_is_a_line() -> None:
     lines = [line(), line(status="failed", prompt="Break\nit \x1b[31m", rounds=1)]
     told, first, second = history_text(lines, "2 runs in runs").split("\n")
     assert told == "2 runs in runs"
-    assert first.split() == [lines[0].id, "Done", "3", "rounds", "$0.0123", "anthropic:big", "Sum", "the", "table"]
+    assert first.split() == [
+        lines[0].id,
+        "Done,",
+        "not",
+        "checked",
+        "3",
+        "rounds",
+        "$0.0123",
+        "anthropic:big",
+        "Sum",
+        "the",
+        "table",
+    ]
     assert second.startswith(f"{lines[1].id}  Failed") and "Break it" in second and "\x1b" not in second
 
 
@@ -199,7 +221,14 @@ def test_a_run_opens_to_its_prompt_its_answer_its_todos_and_its_rounds() -> None
     write = ToolCall("todo_operations", {"operation": "write", "todoList": todos})
     run = do(["I look first.", write], [ToolCall("boom", {"text": "x"}), ToolCall("add", {"a": 1})], "It is **three**.")
     found = harmless(compact_html(run))
-    for told in ("✓ Done", "3 rounds", "Asked: Go", "It is three.", "✓ 1 Look around, completed", f"%agent load {run.id}"):
+    for told in (
+        "■ Done, 1 call failed",
+        "3 rounds",
+        "Asked: Go",
+        "It is three.",
+        "✓ 1 Look around, completed",
+        f"%agent load {run.id}",
+    ):
         assert told in found.text
     assert "  1  I look first.  todo_operations ✓" in found.text and "  2  boom ✗ failed, add ✓" in found.text
     assert "  3  " not in found.text  # the answer stands once

@@ -19,6 +19,8 @@ from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.many_runs import MAX_LISTED, ManyRuns
 from agentnb.display.card.nested import NestedRuns
 from agentnb.display.card.text import run_text
+from agentnb.models import ScriptedModel
+from agentnb.rerun.expect import expectations_extension
 from agentnb.runtime.host.host import Beginning, Host, hosted
 from agentnb.tools.tool import ToolContext
 
@@ -229,11 +231,14 @@ def test_the_list_of_many_runs_is_bounded_and_keeps_the_failed_ones() -> None:
     assert html.count("works") == MAX_LISTED and "fails here" in html and "20 more" in html
 
 
-def test_many_runs_that_all_went_well_have_the_tone_of_that() -> None:
-    many = ManyRuns()
-    many.add("a", asyncio.run(agent("Done.").run("works")))
-    many.ended("a")
-    assert "agentnb-good" in many.html() and "agentnb-active" not in many.html()
+def test_many_runs_have_the_worst_tone_of_their_ends() -> None:
+    many, passed = ManyRuns(), expectations_extension(["rounds == 1"])
+    unchecked = asyncio.run(agent("Done.").run("works"))
+    checked = asyncio.run(Agent(ScriptedModel(["Done."]), extensions=[passed]).run("works"))
+    for tone, run in {"good": checked, "neutral": unchecked, "bad": failed_run()}.items():
+        many.add(tone, run)
+        many.ended(tone)
+        assert f"agentnb-chip agentnb-{tone}" in many.html()
 
 
 def test_the_watcher_of_a_nested_run_counts_events_only() -> None:

@@ -35,10 +35,10 @@ def marks(html: str) -> list[tuple[str, str]]:
 
 def test_outcome_is_a_second_mark_and_a_failed_task_is_not_green() -> None:
     cases = {
-        None: [("good", "Done")],
+        None: [("neutral", "Done, not checked")],
         0.0: [("neutral", "Done"), ("bad", "failed: reward 0")],
         1.0: [("good", "Done"), ("good", "passed: reward 1")],
-        0.5: [("good", "Done"), ("neutral", "unknown: reward 0.5")],
+        0.5: [("neutral", "Done"), ("neutral", "unknown: reward 0.5")],
     }
     for score, wanted in cases.items():
         for html in (run_html(scored(score)), compact_html(scored(score))):
@@ -63,7 +63,7 @@ def test_lists_of_stored_runs_have_the_outcome_and_no_green_for_a_failed_task() 
         run = scored(score)
         told[score] = status_html(summary([encode(event) + b"\n" for event in run.events], "interrupted"))
     tones = {score: re.findall(r"history-status agentnb-(\w+)", html) for score, html in told.items()}
-    assert tones == {None: ["good"], 0.0: ["neutral", "bad"], 1.0: ["good", "good"]}
+    assert tones == {None: ["neutral"], 0.0: ["neutral", "bad"], 1.0: ["good", "good"]}
     assert "✗</span> reward 0" in told[0.0]
 
 

@@ -35,7 +35,16 @@ def test_the_page_tells_all_of_the_run() -> None:
     run = plain_run()
     page = page_html(run)
     words = visible_text(page)
-    for told in ("Asked: What is it <i>?", "It is 3 <b>.", "essay", "line 0 ", "line 2500 ", "line 4999", run.id, "✓ Done"):
+    for told in (
+        "Asked: What is it <i>?",
+        "It is 3 <b>.",
+        "essay",
+        "line 0 ",
+        "line 2500 ",
+        "line 4999",
+        run.id,
+        "• Done, not checked",
+    ):
         assert told in words, told
     assert f"{run.id} · {run.started_at:%Y-%m-%d %H:%M} UTC · {len(run.events)} events" in words
     assert words.count("what the model saw") + words.count("guidance") >= 2

@@ -19,8 +19,8 @@ def test_a_row_has_status_time_rounds_cost_model_and_prompt() -> None:
     html = run_list_html([DONE])
     for told in (
         'data-run="20261121-1"',
-        ">✓<",
-        "Done",
+        ">•<",
+        "Done, not checked",
         "21 Nov",
         "3 rounds · $0.0100 · openai:m<",
         ">Count<",
@@ -32,7 +32,7 @@ def test_a_row_has_status_time_rounds_cost_model_and_prompt() -> None:
 def test_each_status_has_its_word_and_not_only_a_colour(subtests: pytest.Subtests) -> None:
     for status in sorted(STATES):
         with subtests.test(status=status):
-            word = "Waiting for you" if status == "waiting_on_user" else STATES[status]  # its log is closed: it is suspended
+            word = {"completed": "Done, not checked"}.get(status, STATES[status])
             assert f" {word}</b>" in run_list_html([DONE._replace(status=status, stop_reason="")])
 
 

@@ -48,7 +48,7 @@ def open_calls(*names: str) -> RunBuilder:
 def test_a_run_that_ended_with_todos_open_says_so_and_warns() -> None:
     left, done = ended(with_todos("completed", "in-progress")), ended(with_todos("completed", "completed"))
     assert (chip(left), tone(left)) == ("Done, todos open", "warn")
-    assert (chip(done), tone(done)) == ("Done", "good")
+    assert (chip(done), tone(done)) == ("Done, not checked", "neutral")
     assert f"{MARKS['warn']}</span> Done, todos open" in chip_html(left) and "agentnb-warn" in chip_html(left)
 
 
@@ -72,7 +72,7 @@ SWITCHES: list[tuple[list[Fact], str, str]] = [
     ([(e.RoundFinished, {"index": 0, "status": "success"}), *begun(1)], "Thinking", "active"),
     ([(e.RetryScheduled, {"attempt": 1, "seconds": 2.0, "reason": "overloaded"})], "Retrying", "active"),
     ([(e.ModelReplied, {"message": Message("assistant", (Text("Found."),))})], "Waiting for you", "asking"),
-    ([(e.RunFinished, {"status": "completed", "stop_reason": "natural", "seconds": 1.0})], "Done", "good"),
+    ([(e.RunFinished, {"status": "completed", "stop_reason": "natural", "seconds": 1.0})], "Done, not checked", "neutral"),
 ]
 
 
@@ -101,7 +101,7 @@ def test_while_the_call_for_a_summary_is_made_again_the_chip_says_that_and_not_t
 
 
 ENDS: dict[str, tuple[e.Status, str, str]] = {
-    "done": ("completed", "natural", "Done"),
+    "done": ("completed", "natural", "Done, not checked"),
     "stopped by the person": ("cancelled", "cancelled", "Stopped by you"),
     "blocked": ("stopped", "blocked", "Ended: todos blocked"),
     "a policy of one's own": ("stopped", "bored", "Ended: bored"),

@@ -24,7 +24,7 @@ made = partial(play, tools=[add], prompt="Go.")
 
 def test_a_finished_run_says_how_it_ended_and_what_it_took() -> None:
     text = run_text(made(["Adding.", ToolCall("add", {"a": 1})], "It is 3."))
-    assert text.startswith("Done: 2 rounds, 1 tool call, ")
+    assert text.startswith("Done, not checked: 2 rounds, 1 tool call, ")
     assert "add(a=1)" in text and "→ 3" in text and "It is 3." in text
 
 

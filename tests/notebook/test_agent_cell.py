@@ -40,7 +40,7 @@ def test_the_run_is_shown_in_one_display_that_is_updated(kernel: Any) -> None:
     }
     assert len(names) == 1
     assert any("Step 1" in bundle["text/html"] and "Thinking" in bundle["text/html"] for bundle in cell.displays[:-1])
-    assert cell.shown.startswith("Done: 5 rounds, 2 tool calls and 4 todo updates, 2 of 2 todos")
+    assert cell.shown.startswith("Done, not checked: 5 rounds, 2 tool calls and 4 todo updates, 2 of 2 todos")
 
 
 def test_many_small_deltas_become_few_updates(kernel: Any) -> None:

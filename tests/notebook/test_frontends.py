@@ -34,7 +34,7 @@ def test_plain_ipython_gets_lines(tmp_path: Path) -> None:
     lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
     assert "Step 1 of 1: first add(1)." in lines
     assert any("add(a=1)  ✓ ok" in line for line in lines)
-    assert any(line.startswith("Done: 4 rounds, 1 tool call and 3 todo updates, 1 of 1 todo") for line in lines)
+    assert any(line.startswith("Done, not checked: 4 rounds, 1 tool call and 3 todo updates, 1 of 1 todo") for line in lines)
     assert "<div" not in done.stdout and "\x1b" not in done.stdout.replace("\x1b[22;0t", "").replace("\x1b]0;", "")
 
 
@@ -42,7 +42,7 @@ def test_an_executed_notebook_holds_the_run_as_text_and_html(tmp_path: Path) -> 
     notebook = executed(tmp_path, "%load_ext agentnb", TOOL, CELL)
     (shown,) = notebook.cells[2].outputs  # the answer is in it, and not displayed a second time
     assert shown.output_type == "display_data"
-    assert shown.data["text/plain"].startswith("Done: 4 rounds, 1 tool call and 3 todo updates, 1 of 1 todo")
+    assert shown.data["text/plain"].startswith("Done, not checked: 4 rounds, 1 tool call and 3 todo updates, 1 of 1 todo")
     assert "agentnb-run" in shown.data["text/html"]
     assert "add: 3" in shown.data["text/plain"]
     assert not any("widget" in mime for output in notebook.cells[2].outputs for mime in output.get("data", {}))

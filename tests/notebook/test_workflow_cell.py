@@ -57,7 +57,7 @@ def test_a_workflow_that_waits_for_the_person_is_told_of_and_resumed_by_the_answ
     assert kernel.value("run.status") == "waiting_on_user"
     answered = kernel.run("%agent answer yes")
     assert answered.status == "ok", answered.error
-    assert answered.shown.startswith("Done: 4 steps") and "table of true!" in answered.shown
+    assert answered.shown.startswith("Done, not checked: 4 steps") and "table of true!" in answered.shown
     assert kernel.value("run.id, calls") == f"('{run_id}', ['brest', 'true!'])"
     assert kernel.value("run.settings['model'], run.settings['gates'], run.settings['budget']") == (
         "('simulated:disciplined', ['deny'], 1.0)"
@@ -108,7 +108,7 @@ def test_a_kernel_that_is_killed_while_a_step_asks_loses_nothing(tmp_path: Path,
             for one in line.format(log.stem).split("\n"):
                 cell = second.run(one)
                 assert cell.status == "ok", cell.error
-            assert cell.shown.startswith("Done: 4 steps"), cell.shown
+            assert cell.shown.startswith("Done, not checked: 4 steps"), cell.shown
             assert second.value("calls, run.id") == f"(['true!'], '{log.stem}')"
         second.close()
 

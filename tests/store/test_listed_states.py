@@ -16,8 +16,8 @@ from agentnb import Agent, Run, Store, ToolCall
 from agentnb.core.log import events as e
 from agentnb.core.log.outcome import Assessment
 from agentnb.display.card.text import head_line
-from agentnb.display.lists.history import history_text, matches, state_told
-from agentnb.display.parts.head import tone, tone_of
+from agentnb.display.lists.history import history_text, matches, state_told, status_html
+from agentnb.display.parts.head import tone
 from agentnb.display.texts.states import chip, outcome_told, outcome_words, with_outcome
 from agentnb.models import ScriptedModel
 from agentnb.notebook.commands.history import as_known_here
@@ -38,7 +38,9 @@ def ran(store: Store, *replies: Any, tools: Any = (look,), **how: Any) -> Run:
 def test_lists_and_cards_have_one_word_for_each_end(tmp_path: Path, subtests: pytest.Subtests) -> None:
     store = Store(tmp_path)
     ends = {
-        "Done": ran(store, "Done."),
+        "Done, not checked": ran(store, "Done."),
+        "Done, 1 call failed": ran(store, [ToolCall("look", {"at": "me"}, "c1")], "Done."),
+        "Done, 1 call skipped": ran(store, [ToolCall("look", {}, "c1")], "Done.", permissions={"look": "deny"}),
         "Done, todos open": ran(
             store, [write("one", "two"), start(1)], complete(1), *["All is done.\n[WORKFLOW_COMPLETE]"] * 3
         ),
@@ -53,7 +55,7 @@ def test_lists_and_cards_have_one_word_for_each_end(tmp_path: Path, subtests: py
                 path.write_text(text, "utf-8")
                 row = store.summary(run.id)
                 assert state_told(row) == chip(run) == words
-                assert tone_of(row.status, todos_open=row.todos_open) == tone(run)
+                assert f"agentnb-{tone(run)}" in status_html(row)
                 assert f" {words} " in history_text([row], "")
 
 
@@ -86,7 +88,7 @@ def test_a_live_run_of_this_kernel_is_listed_as_it_stands(tmp_path: Path, subtes
     question = e.WaitingOnUser(id="q1", kind="text", message="Publish?", schema={})
     waiting = RunBuilder("go", run_id=logged.id).add(e.QuestionAsked, question=question)
     paused = RunBuilder("go", run_id=logged.id).add(e.CommandReceived, command="pause")
-    for words, run in {"Waiting for you": waiting.run, "Paused": paused.run, "Done": logged}.items():
+    for words, run in {"Waiting for you": waiting.run, "Paused": paused.run, "Done, not checked": logged}.items():
         with subtests.test(words):
             session = SimpleNamespace(store=store, running=lambda run=run: [SimpleNamespace(run_id=run.id, run=run)])
             (row,) = as_known_here(session)  # type: ignore[arg-type]  # what it reads of a session
@@ -103,7 +105,7 @@ def test_an_outcome_is_a_second_word_beside_the_state_and_can_be_listed_alone(tm
     assert "Done, expectation failed" in text[1] and "Done, expectation passed" in text[2] and "expectation" not in text[3]
     assert [matches(row, [], "failed") for row in rows] == [True, False, False]
     assert [matches(row, ["passed"]) for row in rows] == [False, True, False]
-    assert head_line(failed).startswith("Done, expectation failed: ") and head_line(plain).startswith("Done: ")
+    assert head_line(failed).startswith("Done, expectation failed: ") and head_line(plain).startswith("Done, not checked: ")
     assert [outcome_told(run) for run in (failed, passed, plain)] == ["failed: tool_calls > 0", "passed: tool_calls == 0", ""]
 
 

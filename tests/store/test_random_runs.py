@@ -19,6 +19,7 @@ from agentnb.core.log import events as e
 from agentnb.core.log.well_formed import check_events as check_well_formed
 from agentnb.core.log.work_events import WorkEvent
 from agentnb.core.messages import ToolResult
+from agentnb.display.texts.call_labels import state
 
 STATUSES = {"completed", "limited", "stopped", "cancelled", "failed"}
 ROUND_STATUSES = {
@@ -97,6 +98,8 @@ def check_summaries(runs: list[Run], store: Store) -> None:
         assert (one.status, one.stop_reason, one.rounds) == (run.status, run.stop_reason, len(run.rounds))
         known = [count for count in (used.input, used.output) if count is not None]
         assert (one.tokens, one.cost) == (sum(known) if known else None, run.cost)
+        states = Counter(state(record) for row in run.rounds for record in row.records)
+        assert (one.failed_calls, one.blocked_calls) == (states["failed"], states["blocked"])
         check_totals(store.path(run.id))
 
 

@@ -91,7 +91,7 @@ def test_a_workflow_is_listed_with_its_steps_also_from_logs_that_do_not_count_th
     assert frame.loc[run.id, ["steps", "rounds"]].tolist() == [8, 0] and frame.steps.sum() == 8
     log = path.read_bytes()
     lines = log.splitlines(keepends=True)
-    path.write_bytes(log.replace(b',"steps":8', b"").replace(b',"todos_open":false', b""))
+    path.write_bytes(log.replace(b',"steps":8', b"").replace(b',"todos_open":false', b"").replace(b',"failed_calls":0', b""))
     with subtests.test("an earlier version"):
         assert store.summary(run.id) == whole and log != path.read_bytes()
     for count in range(1, len(lines)):

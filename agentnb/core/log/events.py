@@ -473,6 +473,12 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Value of the limit that ended the run."""
     todos_open: bool | None = None
     """True if todos of its list are not completed; None in logs of earlier versions."""
+    failed_calls: Count | None = None
+    """Calls of the model and of steps that failed; None in logs of earlier versions."""
+    blocked_calls: Count = 0
+    """Such calls that a gate, a limit or the person refused."""
+    plan_rejected: bool = False
+    """True if its last plan was rejected."""
 
 
 class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False):

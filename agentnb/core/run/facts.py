@@ -405,6 +405,8 @@ class RunFacts:
     # What it used
 
     counters: Counters = _read("_counters", "What was called and spent; do not change it.")
+    failed_calls: int = _read("_counters.failed_calls", "Number of calls of the model and of steps that failed.")
+    blocked_calls: int = _read("_counters.blocked_calls", "Number of such calls that a gate, a limit or the person refused.")
     calls_made: int = _read("_counters.calls", "Number of tool calls admitted so far.")
     calls_this_turn: int = _read("_counters.calls_this_turn", "Number of tool calls admitted since the person last spoke.")
     times_recovered: int = _read("_counters.times_recovered", "How often another process resumed the run after one had died.")
@@ -483,6 +485,11 @@ class RunFacts:
     def plans(self) -> Mapping[str, PlanRecord]:
         """The plans by id, each as it stands."""
         return MappingProxyType(self._plans)
+
+    @property
+    def is_plan_rejected(self) -> bool:
+        """Whether its last plan was rejected."""
+        return bool(self._plans) and next(reversed(self._plans.values())).status == "rejected"
 
     @property
     def findings(self) -> View[w.FindingMade]:

@@ -22,7 +22,7 @@ from agentnb.core.request import role_of
 from agentnb.core.run import inner_calls, step_calls, work_fold
 from agentnb.core.run.approvals import GRANTS_SINCE, grant_in_answer
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.rounds import BROKEN_OFF, CallRecord, Retry, WorkflowRound
+from agentnb.core.run.rounds import BROKEN_OFF, STATES_OF_ERRORS, CallRecord, Retry, WorkflowRound
 from agentnb.core.todos import Todos, is_open, newly_blocked, newly_completed
 from agentnb.core.usage import NOTHING_USED, NestedUsage, logged_nested_usage
 from agentnb.core.view import with_item, with_last, without_last
@@ -222,6 +222,8 @@ def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
     if event.parent_call:
         inner_calls.end(run, call_id, lambda record: record.ended(event))
         return
+    if result.is_error:
+        _count_error(run, result.error_code)
     if event.step:
         if (opened := run.open_step_call(call_id)) is not None:
             step_calls.put(run, event.step, opened.record.ended(event), ended_at=event.at)
@@ -237,6 +239,8 @@ def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
 @handles
 def _call_blocked(run: RunFacts, event: e.CallBlocked) -> None:
     call, result = event.call, event.result
+    if not event.parent_call:
+        _count_error(run, result.error_code)
     if event.parent_call or event.step:
         record = CallRecord(call, result, rule=event.rule, role=run.role_of(call.name))
         if event.parent_call:
@@ -248,6 +252,14 @@ def _call_blocked(run: RunFacts, event: e.CallBlocked) -> None:
         run._results[call.id] = result
         run._calls.blocked(call)
     run._agent_states.end_call(call.id, event.step, result.error_code)
+
+
+def _count_error(run: RunFacts, code: str | None) -> None:
+    state = STATES_OF_ERRORS.get(code or "", "failed")
+    if state == "failed":
+        run._counters.failed_calls += 1
+    elif state == "blocked":
+        run._counters.blocked_calls += 1
 
 
 @handles

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -49,6 +49,20 @@ AWAITS_APPROVAL = "waiting"
 """Error code of a call that still waited for approval when the trace of another product ended."""
 WITHOUT_RESULT = frozenset({LOST, AWAITS_APPROVAL})
 """Error codes of calls whose outcome is unknown: not errors of a tool."""
+CallState = Literal["running", "waiting", "ok", "failed", "blocked", "stopped", "interrupted"]
+STATES_OF_ERRORS: dict[str, CallState] = {
+    DUPLICATE: "blocked",
+    MAX_TOOL_CALLS: "blocked",
+    MAX_TOOL_CALLS_PER_TURN: "blocked",
+    LIMIT_REACHED: "blocked",
+    DENIED: "blocked",
+    AWAITS_APPROVAL: "waiting",
+    "cancelled": "stopped",
+    TIME_LIMIT: "stopped",
+    INTERRUPTED: "interrupted",
+    LOST: "interrupted",
+}
+"""State of a call by the error code of its result; any other error is a failure."""
 SERVER_SIDE = "server_side"
 """Metadata key of a call that the provider ran itself, with its type, as in ``{"server_side": {"type": "mcp_call"}}``."""
 

@@ -15,6 +15,8 @@ from agentnb.display.texts.states import STATES, chip
 
 ORDER = ("completed", "running", "waiting_on_user", "limited", "stopped", "cancelled", "interrupted", "unknown", "failed")
 """The states of runs in a line about many, in order."""
+WORST_FIRST = ("bad", "warn", "asking", "neutral", "good")
+"""Tones of ended runs: the line about many has the worst of theirs."""
 MAX_LISTED = 100
 """Ended runs that are listed, the failed ones among them for certain."""
 LINE = 100
@@ -27,6 +29,7 @@ class ManyRuns:
     def __init__(self) -> None:
         self._live: dict[str, Run] = {}
         self._ended: Counter[str] = Counter()
+        self._tones: set[str] = set()
         self._cost = 0.0
         self._since = self._until = 0.0
         self._lines: list[str] = []
@@ -44,6 +47,7 @@ class ManyRuns:
         if run is None:
             return
         self._ended[run.status] += 1
+        self._tones.add(tone(run))
         self._cost += run.spent
         self._until = perf_counter()
         kind = self._failed if run.status == "failed" else self._lines
@@ -85,8 +89,7 @@ class ManyRuns:
 
     def html(self) -> Html:
         """Return the line with a bar while runs go on; at the end it opens to a line for each run."""
-        kind = "active" if not self.is_over else "warn" if set(self._ended) - {"completed"} else "good"
-        kind = "bad" if self._ended["failed"] and self.is_over else kind
+        kind = next((one for one in WORST_FIRST if one in self._tones), "neutral") if self.is_over else "active"
         mark = tag("span", "mark", MARKS[kind], aria_hidden="true")
         ended = self._ended.total()
         bar = tag("progress", "bar", aria_label="Runs that have ended", value=str(ended), max=str(self.count))

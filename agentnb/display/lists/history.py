@@ -111,14 +111,27 @@ def tags_told(one: RunSummary) -> str:
 
 def status_html(one: RunSummary) -> Html:
     """Return the state as a mark and a word, for a run stopped at a limit which limit, and the outcome beside it."""
-    tone = tone_of(one.status, todos_open=one.todos_open, outcome=one.outcome, stop_reason=one.stop_reason)
-    return listed_state_html(tone, state_told(one), one.outcome, outcome_words(one.assessment))
+    return listed_state_html(tone_of(_state(one)), state_told(one), one.outcome, outcome_words(one.assessment))
 
 
 def state_told(one: RunSummary) -> str:
     """Return the state in words: ``Done, todos open``, ``Limit reached: 3 rounds``."""
-    state = RunState(one.status, one.stop_reason, one.limit_value, one.todos_open, one.paused, one.foreign)
-    return state_words(state)
+    return state_words(_state(one))
+
+
+def _state(one: RunSummary) -> RunState:
+    return RunState(
+        one.status,
+        one.stop_reason,
+        one.limit_value,
+        one.todos_open,
+        one.paused,
+        one.foreign,
+        one.failed_calls,
+        one.blocked_calls,
+        one.plan_rejected,
+        None if one.assessment is None else one.outcome,
+    )
 
 
 def work_told(one: RunSummary) -> str:

@@ -15,7 +15,7 @@ from agentnb.core.run.inner_calls import outer_calls
 from agentnb.detect.run import Run
 from agentnb.display.parts.finding_links import MAX_LISTED, findings_of
 from agentnb.display.parts.head import tone
-from agentnb.display.texts.figures import call_counts, failed_calls
+from agentnb.display.texts.figures import call_counts
 from agentnb.display.texts.labels import clean, first_line
 from agentnb.display.texts.states import STATES, chip, outcome_words
 
@@ -86,7 +86,7 @@ def row_of(place: int, run: Run) -> RunRow:
         _name(run.origin.format) if run.origin is not None else OWN,
         len(run.rounds),
         *call_counts(records),
-        failed_calls(run),
+        run.failed_calls,
         tuple([_name(one.rule) for one in findings_of(run, MAX_LISTED)]),
         frozenset([_name(record.call.name) for record in records]),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from agentnb.acp.foreign_agent import UNCHECKED, is_of_others
+from agentnb.acp.foreign_agent import is_of_others
 from agentnb.core.log.outcome import Outcome
 from agentnb.core.run.agent_state import PlanPosition
 from agentnb.core.usage import Usage
@@ -15,21 +15,22 @@ from agentnb.display.texts.elapsed import Elapsed
 from agentnb.display.texts.figures import calls_told, used
 from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, counted, duration, first_line, thousands, times
 from agentnb.display.texts.states import (
+    RunState,
     chip,
+    completion,
     filled,
     has_ended,
     is_going_on,
-    leaves_todos,
     outcome_told,
     pending_retry,
     rounds_told,
+    state_of,
     steps_told,
 )
 
 TONES = {
     "running": "active",
     "waiting_on_user": "asking",
-    "completed": "good",
     "limited": "warn",
     "stopped": "warn",
     "cancelled": "warn",
@@ -56,18 +57,14 @@ MAX_WAIT = 1e8
 
 def tone(run: Run) -> str:
     """Return the tone of a run's state: active, asking, good, neutral, warn or bad."""
-    is_waiting = run.status == "running" and run.agent_state == "waiting_on_user"
-    status = "waiting_on_user" if is_waiting else run.status
-    return tone_of(status, todos_open=leaves_todos(run), outcome=run.outcome, stop_reason=run.stop_reason)
+    if run.status == "running":
+        return TONES["waiting_on_user" if run.agent_state == "waiting_on_user" else "running"]
+    return tone_of(state_of(run))
 
 
-def tone_of(status: str, *, todos_open: bool, outcome: Outcome = "unknown", stop_reason: str | None = None) -> str:
-    """Return the tone of a state. A run that completed is good only if it left no todos open and did not fail its task, and an
-    agent of others only if its end says so.
-    """
-    kind = "warn" if status == "completed" and todos_open else TONES.get(status, "warn")
-    is_doubtful = outcome == "failed" or (outcome == "unknown" and stop_reason == UNCHECKED)
-    return "neutral" if kind == "good" and is_doubtful else kind
+def tone_of(state: RunState) -> str:
+    """Return the tone of a state. A run that completed is good only if it was checked and passed."""
+    return completion(state)[0] if state.status == "completed" else TONES.get(state.status, "warn")
 
 
 def marked_html(kind: str, text: str, *more: Html, look: str = "chip", element: str = "span") -> Html:

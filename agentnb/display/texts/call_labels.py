@@ -16,9 +16,10 @@ from agentnb.core.run.rounds import (
     LOST,
     MAX_TOOL_CALLS,
     MAX_TOOL_CALLS_PER_TURN,
+    STATES_OF_ERRORS,
     TIME_LIMIT,
     CallRecord,
-    is_blocked,
+    CallState,
 )
 from agentnb.core.todos import TODO_TOOL
 from agentnb.display.texts.labels import clean, counted, first_line
@@ -83,18 +84,11 @@ def _todo_arguments(given: Any) -> str:
     return "read" if operation == "read" else ""
 
 
-def state(record: CallRecord) -> str:
+def state(record: CallRecord) -> CallState:
     """Return the state of a call: running, waiting (for approval), ok, failed, blocked, stopped or interrupted."""
     if record.result is None:
         return "waiting" if record.waits else "running"
-    code = record.result.error_code
-    if is_blocked(record) or code in (MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN, LIMIT_REACHED, DENIED):
-        return "blocked"
-    if code == AWAITS_APPROVAL:
-        return "waiting"
-    if code in ("cancelled", TIME_LIMIT, INTERRUPTED, LOST):
-        return "interrupted" if code in (INTERRUPTED, LOST) else "stopped"
-    return "failed" if record.result.is_error else "ok"
+    return STATES_OF_ERRORS.get(record.result.error_code or "", "failed" if record.result.is_error else "ok")
 
 
 def progress(one: Progress) -> str:

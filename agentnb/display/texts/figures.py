@@ -9,17 +9,16 @@ from agentnb.core.run.rounds import CallRecord
 from agentnb.core.todos import open_todos
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, count_of, counted, dollars, duration, thousands
-from agentnb.display.texts.states import has_ended, rounds_told, steps_told
+from agentnb.display.texts.states import counts_failures, has_ended, rounds_told, state_of, steps_told
 
 
 def meta(run: Run) -> list[str]:
     """Return rounds, calls, todos, time, usage and model, a few words each."""
     calls = calls_told(*call_counts(outer_calls(run)), "tool call")
     parts = [part for part in (rounds_told(run), steps_told(run), calls) if part]
-    if failed := failed_calls(run):
-        parts.append(f"{failed:,} failed")
+    if run.failed_calls and not counts_failures(state_of(run)):
+        parts.append(f"{run.failed_calls:,} failed")
     if run.todos:
         done = len(run.todos) - len(open_todos(run.todos))
         parts.append(f"{done} of {counted(len(run.todos), 'todo')}")
@@ -44,11 +43,6 @@ def asked(run: Run) -> str:
     """Return the prompt, behind the name of its author if it has one."""
     first = run.messages[run.inherited] if len(run.messages) > run.inherited else None
     return f"{first.author}: {run.prompt}" if first is not None and first.author else run.prompt
-
-
-def failed_calls(run: Run) -> int:
-    """Return how many calls failed; calls that were blocked, or that the person stopped, did not fail."""
-    return sum(state(record) == "failed" for record in outer_calls(run))
 
 
 def used(run: Run) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from itertools import chain
+from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -23,7 +25,7 @@ from agentnb.advice import (
 )
 from agentnb.agent.from_log import names_of_tools
 from agentnb.core.log.events import CompactionStarted, RetryScheduled
-from agentnb.core.log.outcome import Assessment
+from agentnb.core.log.outcome import Assessment, Outcome
 from agentnb.core.messages import ToolResult
 from agentnb.core.plans.plan_history import EXECUTION, PLANNING
 from agentnb.core.plans.plan_steps import CALL
@@ -63,8 +65,9 @@ STEP_STATES = {
     "skipped": "skipped",
 }
 """The word for each state of a step of a workflow."""
-TODOS_OPEN = "Done, todos open"
+TODOS_OPEN, NOT_CHECKED, PLAN_REJECTED = "Done, todos open", "Done, not checked", "Plan rejected"
 ENDED_UNCHECKED = "Ended, unchecked"
+UNKNOWN_END = "Whether it failed is not known: this agent may report an error as its last words."
 ENDED = {
     "todo_intervention_exhausted": "todos ignored",
     "workflow_mode_exhausted": "never completed",
@@ -102,6 +105,9 @@ MAX_EXPLAINED = 300
 """Characters of a provider's explanation of a refusal, of the reason of a blocked todo, and of a tool's error."""
 
 
+Tone: TypeAlias = Literal["good", "neutral", "warn"]
+
+
 class RunState(NamedTuple):
     """Facts behind the words for the state of a run, taken from the run or from its summary."""
 
@@ -114,6 +120,13 @@ class RunState(NamedTuple):
     """True if it waits without an open question."""
     foreign: bool = False
     """True if another product recorded it."""
+    failed_calls: int = 0
+    blocked_calls: int = 0
+    """Calls that a gate, a limit or the person refused."""
+    plan_rejected: bool = False
+    """True if its last plan was rejected."""
+    outcome: Outcome | None = None
+    """None if nothing says its outcome: it was not checked."""
 
 
 def state_of(run: Run) -> RunState:
@@ -126,6 +139,10 @@ def state_of(run: Run) -> RunState:
         has_open(run.todos),
         not run.waiting,
         is_foreign(run),
+        run.failed_calls,
+        run.blocked_calls,
+        run.is_plan_rejected,
+        None if run.assessment is None else run.outcome,
     )
 
 
@@ -136,7 +153,7 @@ def state_words(state: RunState) -> str:
     """
     word = STATES.get(state.status, state.status)
     if state.status == "completed":
-        return TODOS_OPEN if state.todos_open else ENDED_UNCHECKED if state.stop_reason == UNCHECKED else word
+        return completion(state)[1]
     if state.status == "waiting_on_user" and not state.foreign:
         return "Paused" if state.paused else word
     if state.status == "limited":
@@ -147,6 +164,30 @@ def state_words(state: RunState) -> str:
         more = ENDED.get(state.stop_reason) or clean(first_line(state.stop_reason, 60))
         return f"{word}: {more}" if more else word
     return OF_OTHERS.get(state.status, word) if state.foreign else word
+
+
+def completion(state: RunState) -> tuple[Tone, str]:
+    """Return the tone and the words for a run that completed: good only if it was checked and passed.
+
+    A recorded outcome stands beside these words.
+    """
+    done = STATES["completed"]
+    cases: tuple[tuple[bool, Tone, str], ...] = (
+        (state.plan_rejected, "warn", PLAN_REJECTED),
+        (state.todos_open, "warn", TODOS_OPEN),
+        (state.outcome == "passed", "good", done),
+        (state.failed_calls > 0, "warn", f"{done}, {counted(state.failed_calls, 'call')} failed"),
+        (state.blocked_calls > 0, "warn", f"{done}, {counted(state.blocked_calls, 'call')} skipped"),
+        (state.outcome is not None, "neutral", done),
+        (state.stop_reason == UNCHECKED, "neutral", ENDED_UNCHECKED),
+    )
+    return next(((tone, words) for holds, tone, words in cases if holds), ("neutral", NOT_CHECKED))
+
+
+def counts_failures(state: RunState) -> bool:
+    """Return whether the words for the state count the calls that failed."""
+    others = state.plan_rejected or state.todos_open or state.outcome == "passed"
+    return state.status == "completed" and not others and state.failed_calls > 0
 
 
 def chip(run: Run, *, hears: bool = False, position: PlanPosition | None = None) -> str:
@@ -260,6 +301,8 @@ def shown_answer(run: Run) -> str:
 
     Empty if there is none.
     """
+    if run.is_plan_rejected:  # its last words are about a plan that nobody wanted
+        return ""
     return run.text if run.is_answered or (run.status == "completed" and not run.rounds) else ""
 
 
@@ -278,11 +321,6 @@ def _cut_off(record: CallRecord, code: str) -> CallRecord:
     if record.result is not None:
         return record
     return replace(record, result=ToolResult(record.call.id, record.call.name, (), is_error=True, error_code=code))
-
-
-def leaves_todos(run: Run) -> bool:
-    """Return whether the run completed with todos open."""
-    return run.status == "completed" and has_open(run.todos)
 
 
 def rounds_told(run: Run) -> str:
@@ -333,8 +371,8 @@ def _why(run: Run) -> str:
         return " ".join(filter(None, [_who_else(run), answered]))
     if run.status == "stopped":
         return clean(_why_stopped(run))
-    if run.stop_reason == UNCHECKED:
-        return "Whether it failed is not known: this agent may report an error as its last words."
+    if run.status == "completed":
+        return clean(_why_not_good(run))
     if run.status != "interrupted":
         return ""
     return ENDS_EARLY if is_foreign(run) else "The kernel ended before the run did."
@@ -360,14 +398,34 @@ def _why_blocked(run: Run) -> str:
     sentences = [_blocked_todo(todo) for todo in blocked[:MAX_NAMED]]
     if len(blocked) > MAX_NAMED:
         sentences.append(f"{counted(len(blocked) - MAX_NAMED, 'more todo')} blocked.")
-    calls = ((one.index, record) for one in reversed(run.rounds) for record in reversed(one.records))
-    index, failed = next(((index, record) for index, record in calls if state(record) == "failed"), (0, None))
-    if failed is not None and failed.result is not None:
-        error = first_line(failed.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED)
-        sentences.append(f"Last failed call: {first_line(failed.call.name, 60)} in round {index + 1} ({error.rstrip('.')}).")
+    if failures := [*_failures(run)]:
+        sentences.append(f"Last failed call: {failures[-1]}.")
     if done := len(run.todos) - len(open_todos(run.todos)):
         sentences.append(f"Nothing else is left to do: {done} of {counted(len(run.todos), 'todo')} completed.")
     return " ".join(sentences)
+
+
+def _failures(run: Run, kind: str = "failed") -> Iterator[str]:
+    """Yield each call of a round or step that failed (or has the state ``kind``): its name, its place, its error."""
+    in_rounds = ((f"round {one.index + 1}", record) for one in run.rounds for record in one.records)
+    in_steps = ((f"step {first_line(one.step, 60)}", one.record) for one in run.step_calls)
+    for place, record in chain(in_rounds, in_steps):
+        if record.result is not None and state(record) == kind:
+            error = first_line(record.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED).rstrip(".:")
+            yield f"{first_line(record.call.name, 60)} in {place} ({error})"
+
+
+def _why_not_good(run: Run) -> str:
+    """Return why a run that completed is no success: its plan was rejected, or a call failed."""
+    if run.is_plan_rejected:
+        plan = [*run.plans.values()][-1]
+        words = first_line(plan.words or plan.reason, MAX_EXPLAINED).rstrip(".")
+        return f"Nothing of the plan ran{f': {words}' if words else ''}."
+    if run.outcome == "passed":
+        return ""
+    kind, word = ("failed", "failed") if run.failed_calls else ("blocked", "skipped")
+    first = next((f"First {word} call: {call}." for call in _failures(run, kind)), "")
+    return first or (UNKNOWN_END if run.stop_reason == UNCHECKED and run.assessment is None else "")
 
 
 def _blocked_todo(todo: Todo) -> str:

@@ -15,9 +15,9 @@ from small_experiments import small
 from agentnb import compare
 from agentnb.experiments.defaults import MAX_FLIPS
 from agentnb.experiments.results.comparison import Comparison
-from agentnb.experiments.views.comparison_view import comparison_html, comparison_text
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.views.comparison_facts import Estimate
+from agentnb.experiments.views.comparison_view import comparison_html, comparison_text
 from agentnb.experiments.views.interval_bar import intervals_html
 
 HALF = [1, 0] * 20

@@ -86,7 +86,7 @@ def test_it_is_a_cell_like_another(kernel: Any) -> None:
     assert run_id in kernel.run("%agent status").printed
     kinds = [one["type"] for one in cell.outputs if one["type"] in ("display_data", "update_display_data")]
     assert kinds[0] == "display_data" and set(kinds[1:]) <= {"update_display_data"}
-    assert cell.shown.startswith("Done: 5 rounds, 2 tool calls and 4 todo updates, 2 of 2 todos")
+    assert cell.shown.startswith("Done, not checked: 5 rounds, 2 tool calls and 4 todo updates, 2 of 2 todos")
 
 
 def test_where_a_person_is_it_has_its_live_card(kernel: Any) -> None:
@@ -95,7 +95,7 @@ def test_where_a_person_is_it_has_its_live_card(kernel: Any) -> None:
     assert cell.status == "ok", cell.error
     bundles = [one["data"] for one in cell.outputs if one["type"] == "display_data"]
     assert "application/vnd.jupyter.widget-view+json" in bundles[0]
-    assert cell.shown.startswith("Done: 5 rounds, 2 tool calls and 4 todo updates, 2 of 2 todos")
+    assert cell.shown.startswith("Done, not checked: 5 rounds, 2 tool calls and 4 todo updates, 2 of 2 todos")
     assert not [one for one in cell.outputs if one["type"] == "stream"], "a watcher failed"
 
 

@@ -157,7 +157,9 @@ def test_a_run_is_started_watched_and_kept(fresh: tuple[Kernel, Page]) -> None:
     assert page.state("form")["error"] == ""
     assert "add: 3" in page.shown and "agentnb-run" in page.shown
     row = page.state("list")["html"]
-    assert all(word in row for word in (">✓<", "Done", "Add with `add(1)`", "rounds", "$0", "simulated:disciplined"))
+    assert all(
+        word in row for word in (">•<", "Done, not checked", "Add with `add(1)`", "rounds", "$0", "simulated:disciplined")
+    )
     assert page.state("list")["note"] == "1 run in .agentnb/runs"
     assert kernel.value("run.status, [one.name for one in run.tools][0]") == "('completed', 'add')"
     assert page.state("list")["selected"] == kernel.value("run.id")

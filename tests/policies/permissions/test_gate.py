@@ -109,7 +109,8 @@ def test_only_tools_that_do_more_than_read_are_held_up(subtests: pytest.Subtests
 
 def test_the_question_shows_the_arguments_and_what_the_tool_may_do() -> None:
     found = judged("ask", "writes", path="a")
-    assert isinstance(found, Ask) and found.question == 'May writes run with {"path":"a"}?\nwrites may read files or data and change files or data.'
+    what_it_may = "writes may read files or data and change files or data."
+    assert isinstance(found, Ask) and found.question == f'May writes run with {{"path":"a"}}?\n{what_it_may}'
     by_rule = judged(RULES, "reads", rules={"reads": "ask"})
     assert isinstance(by_rule, Ask) and by_rule.question.endswith("\nThe rule reads asks.")
     unclear = judged("auto", "shell", rules={"shell(rm *)": "deny"}, line="$X")

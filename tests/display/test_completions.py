@@ -1,0 +1,95 @@
+"""How a run ended, as it is said of the same run everywhere: green only if it was checked and passed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hostile import visible_text
+from run_builder import Fact, RunBuilder, called
+
+from agentnb import Run
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
+from agentnb.core.log.outcome import Assessment
+from agentnb.core.log.wire import encode
+from agentnb.core.run.rounds import DENIED, INTERRUPTED, LOST
+from agentnb.display.card.compact import compact_html
+from agentnb.display.card.html import run_html
+from agentnb.display.card.page import page_html
+from agentnb.display.card.text import run_text
+from agentnb.display.lists.browser import rows_html
+from agentnb.display.lists.history import history_text, status_html
+from agentnb.display.lists.run_rows import row_of
+from agentnb.store.summaries import summary
+
+ANSWER = "The threshold is 85 now."
+PASSED, FAILED = (Assessment(outcome, "expectation", "answer.answered") for outcome in ("passed", "failed"))
+REJECTED: list[Fact] = [
+    (w.PlanProposed, {"plan_id": "p", "plan": {"steps": [{}]}}),
+    (w.PlanRejected, {"plan_id": "p", "words": "Not \x1bon Monday"}),
+]
+REFUSED: Fact = (
+    e.ErrorRaised,
+    {"error": e.RunError("AuthenticationError", "the server refused the key (401)"), "where": "model"},
+)
+
+
+def ended(code: str = "", facts: list[Fact] = [], assessment: Assessment | None = None, **end: Any) -> Run:  # noqa: B006
+    """A run that edits a file, answers and ends, with these facts before its answer."""
+    text = "the text is not in conf.yaml\nRead it" if code else "changed"
+    story = RunBuilder().round(called("edit_file"), text=text, error_code=code or None).extend(*facts).round(ANSWER)
+    if assessment is not None:
+        story.add(w.OutcomeGiven, assessment=assessment)
+    return story.add(e.RunFinished, **{"status": "completed", "stop_reason": "natural", **end}).run
+
+
+ENDS: dict[str, tuple[Run, str, str, str]] = {
+    "passed": (ended(assessment=PASSED), "good", "Done", ""),
+    "passed after a failed call": (ended("tool_error", assessment=PASSED), "good", "Done", ""),
+    "not checked": (ended(), "neutral", "Done, not checked", ""),
+    "a call that failed": (
+        ended("tool_error"),
+        "warn",
+        "Done, 1 call failed",
+        "First failed call: edit_file in round 1 (the text is not in conf.yaml).",
+    ),
+    "a call that the person refused": (
+        ended(DENIED),
+        "warn",
+        "Done, 1 call skipped",
+        "First skipped call: edit_file in round 1 (the text is not in conf.yaml).",
+    ),
+    "a call that the kernel broke off": (ended(INTERRUPTED), "neutral", "Done, not checked", ""),
+    "a trace without the result of a call": (ended(LOST), "neutral", "Done, not checked", ""),
+    "a rejected plan": (
+        ended(facts=REJECTED),
+        "warn",
+        "Plan rejected",
+        "Nothing of the plan ran: Not \N{REPLACEMENT CHARACTER}on Monday.",
+    ),
+    "a plan rejected and another made": (ended(facts=[*REJECTED, REJECTED[0]]), "neutral", "Done, not checked", ""),
+    "a failed check": (ended(assessment=FAILED), "neutral", "Done", ""),
+    "failed": (
+        ended(facts=[REFUSED], status="failed", stop_reason="error"),
+        "bad",
+        "Failed",
+        "the server refused the key (401)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_each_end_has_its_tone_and_words_everywhere(name: str) -> None:
+    run, tone, words, why = ENDS[name]
+    row = summary([encode(event) + b"\n" for event in run.events], "interrupted")
+    for html in (run_html(run), compact_html(run), page_html(run), status_html(row), rows_html([row_of(0, run)])):
+        mark = re.search(r'class="agentnb-(?:chip|history-status) agentnb-(\w+)"[^>]*><span[^>]*>.</span> ([^<]*)<', html)
+        assert mark is not None and mark.groups() == (tone, words)
+    assert re.match(rf"{words}(, expectation (passed|failed))?: 2 rounds", run_text(run)) and f" {words}" in history_text(
+        [row], ""
+    )
+    for told in (run_text(run), visible_text(run_html(run)), visible_text(page_html(run))):
+        assert why in told and "\x1b" not in told and ("First " in told) == why.startswith("First ")
+    assert ('class="agentnb-answer"' in run_html(run)) == (run.status == "completed" and words != "Plan rejected")
