@@ -222,10 +222,7 @@ def _summary_of_ends(file: BufferedReader) -> RunSummary | None:
 
 
 def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
-    """Return the summary of a whole log; ``without_end``: status if it has no end and the run is not suspended.
-
-    Holds one line at a time: a log may be as large as memory. Raises `TraceError` if it is not a run log.
-    """
+    """Return the summary of a whole log, one line in memory at a time. ``without_end``: its status if no end is logged."""
     rest = iter(lines)
     first = next(rest, b"")
     started = _start(first)

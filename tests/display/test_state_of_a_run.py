@@ -119,7 +119,8 @@ def test_a_state_has_one_word_and_it_is_said_once(subtests: pytest.Subtests) -> 
 
 
 @pytest.mark.parametrize(
-    ("stop_reason", "words", "look"), [("natural", "Done, not checked", "neutral"), ("unchecked", "Ended, unchecked", "neutral")]
+    ("stop_reason", "words", "look"),
+    [("natural", "Done, not checked", "neutral"), ("unchecked", "Ended, unchecked", "neutral")],
 )
 def test_an_end_that_nothing_checks_is_not_green(stop_reason: str, words: str, look: str) -> None:
     run = ended(RunBuilder().round("Well."), stop_reason=stop_reason)

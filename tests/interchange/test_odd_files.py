@@ -141,7 +141,7 @@ def test_the_list_of_runs_goes_past_them_and_names_them(store: Store, capsys: py
     assert sorted(left_out) == sorted(f"{name}.jsonl" for name in ODD)
     show_history(Session(store=store), None, [])
     told = capsys.readouterr().out
-    assert "Left out because they are not run logs: " in told and all(f"{name}.jsonl" in told for name in ODD)
+    assert "are not run logs: " in told and all(f"{name}.jsonl" in told for name in ODD)
 
 
 def test_a_file_that_becomes_another_while_it_is_opened_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

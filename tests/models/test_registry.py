@@ -346,7 +346,7 @@ def test_what_a_key_looks_like_is_no_name_of_a_model() -> None:
         "openai:ghp_0123456789abcdef",
         "sk_0123456789abcdef01234567",
     ):
-        with pytest.raises(UnknownModel, match="That is a key") as caught:
+        with pytest.raises(UnknownModel, match="That looks like an API key") as caught:
             check_model(name)
         assert "secret" not in str(caught.value) and "0123" not in str(caught.value)
 

@@ -174,6 +174,9 @@ class Comparison:
         kind = "missing value" if self.quality is None else "missing verdict"  # a correction takes them to err as the others
         values = counted(self.missing_values, kind)
         within = "" if self.limits or self._seen <= {*PASSES} else ", within the values seen"
+        if self.p_adjusted is not None:  # the extremes are not adjusted
+            could = "could" if self.could_turn else "cannot"
+            return f"{values} {could} turn what this comparison shows alone, before adjusting{within}"
         if self.could_turn:
             return f"{values} could turn it{within}"
         return f"It holds whatever the {values} {'is' if self.missing_values == 1 else 'are'}{within}"

@@ -79,7 +79,7 @@ def cautions(comparison: Comparison) -> list[str]:
     """Return why the comparison could mislead, the most frequent reasons first."""
     arms = ((comparison.a, comparison.rows_a), (comparison.b, comparison.rows_b))
     ended = [(name, len(rows), sum(row.status == "failed" for row in rows)) for name, rows in arms]
-    failed = [f"{count:,} of {counted(runs, 'run')} of {name!r} failed" for name, runs, count in ended if count]
+    failed = [f"{count:,} of {counted(runs, 'run')} of {name!r} ended with an error" for name, runs, count in ended if count]
     return [*failed, *comparison.warnings, *comparison.notes]
 
 
@@ -99,17 +99,16 @@ def _shares(comparison: Comparison) -> str:
     if comparison.quality is not None or comparison.is_identical or not isinstance(comparison.analysis, Difference):
         return ""
     is_pass = comparison.value_limits == PASSES
-    a, b = (f"{mean:.0%}".replace("%", " %") if is_pass else f"{mean:.3g}" for mean in _task_means(comparison))
+    a, b = (f"{100 * mean:.3g} %" if is_pass else f"{mean:.3g}" for mean in _task_means(comparison))
     return f"{comparison.primary}: {comparison.a!r} {a}, {comparison.b!r} {b}. "
 
 
 def estimate(comparison: Comparison) -> str:
-    """Return the means and their difference, as sentences after the verdict; empty without a difference."""
+    """Return the difference as a sentence after the verdict, which has the means; empty without a difference."""
     analysis = comparison.analysis
     if not isinstance(analysis, Difference) or comparison.is_identical:
         return ""
-    means = ", ".join(fact.value for fact in _means(comparison))
-    return f" Means: {means}. Difference: {_difference(comparison, analysis)}."
+    return f" Difference: {_difference(comparison, analysis)}."
 
 
 def _verdict(comparison: Comparison) -> str:
@@ -242,7 +241,8 @@ def _cases(comparison: Comparison) -> Iterator[tuple[str, Difference | TooFewTas
 
 def _means(comparison: Comparison) -> Iterator[Fact]:
     a, b = _task_means(comparison)
-    yield Fact("Means", f"{comparison.a} {a:.3g}, {comparison.b} {b:.3g}", "of the paired tasks", is_detail=True)
+    meaning = "of the paired tasks" if comparison.quality is None else "of the paired tasks, as judged, not corrected"
+    yield Fact("Means", f"{comparison.a} {a:.3g}, {comparison.b} {b:.3g}", meaning, is_detail=True)
 
 
 def _task_means(comparison: Comparison) -> list[float]:

@@ -70,4 +70,5 @@ def _change(ratio: float) -> str:
     if ratio >= 2:
         return f"{ratio:#.3g} times" if ratio < 100 else f"{ratio:.3g} times"
     percent = abs(ratio - 1) * 100
-    return "the same" if not percent else f"{percent:{'.0f' if percent >= 10 else '.2g'}} % {'more' if ratio > 1 else 'less'}"
+    digits = ".0f" if 10 <= percent < 99 else ".3g"
+    return f"{percent:{digits}} % {'more' if ratio > 1 else 'less'}" if percent else "the same"

@@ -103,8 +103,11 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
             f"Run {live.run_id} is a {live.run.kind}, which reads no messages",
             "To change it: %agent stop",
         )
-    text = rest.removeprefix(NOW)
-    live.say(text, now=text != rest)
+    is_now = rest == NOW.strip() or rest.startswith(NOW)
+    text = rest.removeprefix(NOW.strip()).lstrip() if is_now else rest
+    if not text:
+        raise SettingsError("The message is empty", "Write: %agent say --now TEXT")
+    live.say(text, now=is_now)
     print(f"Run {live.run_id} reads it in its next round")
 
 
