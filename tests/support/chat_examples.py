@@ -21,7 +21,7 @@ REMOVED = frozenset({"analysis", "strategy_selected"})
 WITHOUT_NAME = frozenset(
     {
         *("round_started", "guidance_given", "retry_scheduled", "compaction_started", "context_compacted"),
-        *("spent_besides", "tool_admitted", "todos_changed", "question_answered", "loop_detected"),
+        *("reply_streamed", "spent_besides", "tool_admitted", "todos_changed", "question_answered", "loop_detected"),
         *("round_finished", "command_received", "run_suspended", "run_recovered", "warned"),
         *("step_attempted", "branch_taken", "result_given", "plan_edited", "plan_approved"),
         *("plan_rejected", "model_called", "tools_changed", "server_started", "server_changed"),
