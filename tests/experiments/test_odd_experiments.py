@@ -145,7 +145,7 @@ def test_whatever_a_check_raises_its_value_is_unknown(subtests: pytest.Subtests)
             results = small(2, checks=[raises]).run_sync(show=False)
             assert len(results.rows) == 4 and all("raises" in row.check_errors for row in results.rows)
     infinite = small(6, primary=lambda run: math.inf if run.model.startswith("simulated") else 1.0).run_sync(show=False)
-    assert "tasks paired" in repr(compare(infinite, "matrix", "off"))
+    assert "paired tasks" in repr(compare(infinite, "matrix", "off"))
 
 
 def test_task_function_without_a_later_prompt_is_a_failed_row() -> None:
