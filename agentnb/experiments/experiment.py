@@ -143,7 +143,9 @@ class Experiment:
             problems += check_models(self._read.variants, self._models, self.budget)
             problems += judge_problems(self._judges, self.budget)
             rows = [task.row for task in self._read.tasks]
-            problems += folder_problems(self._works, rows, outside_sandbox=self.outside_sandbox, executor=self.executor)
+            records = self._records.path if isinstance(self._records, ExperimentFolder) else None
+            where = {"outside_sandbox": self.outside_sandbox, "executor": self.executor}
+            problems += folder_problems(self._works, rows, records=records, **where)
             problems += size_problems(self._read.tasks, self._assignment.compared(self._read.variants))
             problems += look_problems((self._original or self)._read.tasks, self._read.looks, self.seed)
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -18,10 +18,13 @@ from agentnb.workflow.workflow import Workflow
 
 WORK_DIR = "work_dir"
 """The column of a task that names its folder; for checks, that of the run."""
+OWN = ".agentnb"
+"""The folder of settings and logs of agentnb, which grows while an experiment runs."""
 HOME = "home"
 """The setting of a variant that names what the settings of an agent of others begin with."""
 INSIDE, OUTSIDE = "bubblewrap", "no sandbox"
 NO_QUESTION = "nobody is there to ask, so that it runs inside of bubblewrap only"
+ELSEWHERE = "Name a folder elsewhere, or leave folder out"
 LOOSEN = "Or let it do what it likes on this machine: outside_sandbox=True"
 
 
@@ -36,9 +39,9 @@ def names_folder(row: Mapping[str, Any]) -> bool:
 
 
 def files_left_out(folder: str, names: Iterable[str]) -> list[str]:
-    """Return the names that are no part of a copy: files of keys, and what is neither a file, a folder nor a link."""
+    """Return the names that are no part of a copy: logs, files of keys, and what is neither a file, a folder nor a link."""
     kinds = (os.path.isfile, os.path.isdir, os.path.islink)
-    return [name for name in names if is_key_file(name) or not any(kind(Path(folder, name)) for kind in kinds)]
+    return [name for name in names if name == OWN or is_key_file(name) or not any(kind(Path(folder, name)) for kind in kinds)]
 
 
 def folder_content(folder: str | Path) -> str:
@@ -63,9 +66,17 @@ def _hash_of(folder: str | Path) -> str:
 
 
 def folder_problems(
-    works: Mapping[str, Agent | Workflow], rows: Iterable[Mapping[str, Any]], *, outside_sandbox: Any, executor: Any
+    works: Mapping[str, Agent | Workflow],
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    records: Path | None,
+    outside_sandbox: Any,
+    executor: Any,
 ) -> Iterable[str]:
-    """Yield what is wrong with agents of others and with folders of runs. ``works``: what the variants run, by name."""
+    """Yield what is wrong with agents of others and with folders of runs.
+
+    ``works``: what the variants run, by name; ``records``: the folder of rows and logs.
+    """
     foreign = [(name, work, work.used_model) for name, work in works.items() if is_foreign(work)]
     if type(outside_sandbox) is not bool:
         yield f"outside_sandbox={outside_sandbox!r}: it is True or False"
@@ -75,6 +86,8 @@ def folder_problems(
         assert isinstance(model, ForeignAgent), "it stands where a model does"
         if problem := _problem_of(model, outside_sandbox=outside_sandbox is True):
             yield f"Variant {name}: {problem}"
+    if records is not None:
+        yield from _problems_of_records(records, {str(row[WORK_DIR]) for row in rows if names_folder(row)})
     if foreign or any(map(names_folder, rows)):
         if executor not in ("kernel", "processes"):
             yield f'{WORK_DIR}: a pool shares no folder with you. Use executor="processes", or leave it out'
@@ -82,6 +95,13 @@ def folder_problems(
             if isinstance(work, Agent) and work.work_dir is not None:
                 how = f"Leave {WORK_DIR} out, or make it a column of the tasks"
                 yield f"Variant {name}: each run works in a folder of its own. {how}"
+
+
+def _problems_of_records(records: Path, folders: Iterable[str]) -> Iterable[str]:
+    for folder in sorted(folders):
+        way = Path(os.path.relpath(records.resolve(), Path(folder).resolve())).parts
+        if way[:1] != ("..",) and OWN not in way:
+            yield f"folder={str(records)!r} lies in {folder!r}, the folder of a task, which its logs would change. {ELSEWHERE}"
 
 
 def _problem_of(agent: ForeignAgent, *, outside_sandbox: bool) -> str:

@@ -1,0 +1,38 @@
+"""Folders of tasks: what of them is copied and hashed, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentnb import Experiment
+from agentnb.errors import ExperimentProblems
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Path:
+    """The folder of a task."""
+    folder = tmp_path / "task"
+    folder.mkdir()
+    (folder / "a.txt").write_text("alpha\n")
+    return folder
+
+
+def experiment_in(work_dir: Path, **settings: Any) -> Experiment:
+    rows = [{"id": "t", "prompt": "Go.", "work_dir": str(work_dir)}]
+    return Experiment(rows, {"off": "off", "matrix": "matrix"}, "simulated:chatty", **settings)
+
+
+def test_logs_of_an_experiment_never_change_it(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(task)
+    exp = experiment_in(task)
+    exp.run_sync(show=False)
+    assert experiment_in(task).id == exp.id
+    assert (task / ".agentnb" / "experiments" / exp.id).is_dir()
+    for folder in ("logs", task / "b" / "logs", task):
+        with pytest.raises(ExperimentProblems, match=r"lies in .*, the folder of a task"):
+            experiment_in(task, folder=folder).check()
+    for folder in (".agentnb/logs", "../logs"):
+        experiment_in(task, folder=folder).check()
