@@ -20,6 +20,7 @@ WORK_DIR = "work_dir"
 """The column of a task that names its folder; for checks, that of the run."""
 OWN = ".agentnb"
 """The folder of settings and logs of agentnb, which grows while an experiment runs."""
+GIT = ".git"
 HOME = "home"
 """The setting of a variant that names what the settings of an agent of others begin with."""
 INSIDE, OUTSIDE = "bubblewrap", "no sandbox"
@@ -40,8 +41,13 @@ def names_folder(row: Mapping[str, Any]) -> bool:
 
 def files_left_out(folder: str, names: Iterable[str]) -> list[str]:
     """Return the names that are no part of a copy: logs, files of keys, and what is neither a file, a folder nor a link."""
-    kinds = (os.path.isfile, os.path.isdir, os.path.islink)
-    return [name for name in names if name == OWN or is_key_file(name) or not any(kind(Path(folder, name)) for kind in kinds)]
+    return [name for name in names if name == OWN or not _is_copied(Path(folder, name))]
+
+
+def _is_copied(path: Path) -> bool:
+    # The names of branches and tags of git are files, too.
+    holds_keys = is_key_file(path.name) and not path.is_dir() and GIT not in path.parts
+    return not holds_keys and (path.is_file() or path.is_dir() or path.is_symlink())
 
 
 def folder_content(folder: str | Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from agentnb import Experiment
 from agentnb.errors import ExperimentProblems
+from agentnb.experiments.planning.run_folders import files_left_out, folder_content
 
 
 @pytest.fixture
@@ -36,3 +38,16 @@ def test_logs_of_an_experiment_never_change_it(task: Path, monkeypatch: pytest.M
             experiment_in(task, folder=folder).check()
     for folder in (".agentnb/logs", "../logs"):
         experiment_in(task, folder=folder).check()
+
+
+def test_copies_lack_files_of_keys_and_no_folders(task: Path) -> None:
+    kept = ["credentials/a.py", "id_generator/a.py", ".git/refs/heads/id_fix", ".git/refs/heads/id_more/a"]
+    left_out = [".env", "id_rsa", "credentials/id_rsa", ".agentnb/runs/a.jsonl"]
+    contents = {folder_content(task)}
+    for name in (*kept, *left_out):
+        (task / name).parent.mkdir(parents=True, exist_ok=True)
+        (task / name).write_text("1\n")
+        contents.add(folder_content(task))
+    shutil.copytree(task, copy := task.with_name("copy"), ignore=files_left_out)
+    assert {name for name in (*kept, *left_out) if (copy / name).exists()} == {*kept}
+    assert len(contents) == 1 + len(kept)
