@@ -51,7 +51,10 @@ def _is_copied(path: Path) -> bool:
 
 
 def folder_content(folder: str | Path) -> str:
-    """Return a hash of the files of a folder as they are copied. Raises `SettingsError` if there is none."""
+    """Return a hash of the files of a folder as they are copied.
+
+    Raises `SettingsError` if there is none, or a link in it leads out: the link of a copy would lead to the original.
+    """
     if not Path(folder).is_dir():
         raise SettingsError(f"{str(folder)!r} is not a folder")
     try:
@@ -61,14 +64,22 @@ def folder_content(folder: str | Path) -> str:
 
 
 def _hash_of(folder: str | Path) -> str:
-    hashed = hashlib.sha256()
+    hashed, root = hashlib.sha256(), os.path.realpath(folder)
     for path, folders, names in os.walk(folder):
         left_out = set(files_left_out(path, (*folders, *names)))
         folders[:] = sorted(name for name in folders if name not in left_out)
-        for file in (Path(path, name) for name in sorted(names) if name not in left_out):
-            content = str(file.readlink()).encode("utf-8", "surrogateescape") if file.is_symlink() else file.read_bytes()
+        links = [name for name in folders if Path(path, name).is_symlink()]
+        for file in (Path(path, name) for name in sorted((*links, *names)) if name not in left_out):
+            content = _target_of(file, root) if file.is_symlink() else file.read_bytes()
             hashed.update(f"{file.relative_to(folder)} {len(content)}\n".encode("utf-8", "surrogateescape") + content)
     return hashed.hexdigest()
+
+
+def _target_of(link: Path, root: str) -> bytes:
+    target = link.readlink()
+    if target.is_absolute() or not Path(os.path.realpath(link)).is_relative_to(root):
+        raise SettingsError(f"{str(link)!r} is a link out of the folder", "Put a copy in its place, or move it elsewhere")
+    return os.fsencode(target)
 
 
 def folder_problems(

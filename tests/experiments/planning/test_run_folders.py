@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentnb import Experiment
-from agentnb.errors import ExperimentProblems
+from agentnb.errors import ExperimentProblems, SettingsError
 from agentnb.experiments.planning.run_folders import files_left_out, folder_content
 
 
@@ -51,3 +51,20 @@ def test_copies_lack_files_of_keys_and_no_folders(task: Path) -> None:
     shutil.copytree(task, copy := task.with_name("copy"), ignore=files_left_out)
     assert {name for name in (*kept, *left_out) if (copy / name).exists()} == {*kept}
     assert len(contents) == 1 + len(kept)
+
+
+def test_links_of_a_task_never_lead_to_originals(task: Path) -> None:
+    (task / "sub").mkdir()
+    (task.parent / "b.txt").write_text("beta\n")
+    before, link = folder_content(task), task / "link"
+    contents = {before}
+    for target in ("a.txt", "sub", "nowhere", "link"):
+        link.symlink_to(target)
+        contents.add(folder_content(task))
+        link.unlink()
+    assert len(contents) == 5 and folder_content(task) == before
+    for target in ("..", "../b.txt", "../nowhere", str(task / "a.txt"), str(task / "sub")):
+        link.symlink_to(target)
+        with pytest.raises(SettingsError, match="link' is a link out of the folder"):
+            folder_content(task)
+        link.unlink()
