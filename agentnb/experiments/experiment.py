@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from agentnb.agent.agent import Agent
@@ -33,7 +32,7 @@ from agentnb.experiments.planning.problems import (
     plan_problems,
     settings_problems,
 )
-from agentnb.experiments.planning.run_folders import WORK_DIR, folder_problems, sandboxes
+from agentnb.experiments.planning.run_folders import folder_problems, sandboxes
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
 from agentnb.experiments.planning.variants import Variant, model_names_of, name_of, read_models, unseeded_models
 from agentnb.experiments.report.setup import Setup
@@ -136,10 +135,8 @@ class Experiment:
         problems = [*self._read.problems]
         if not problems:
             plain = [one for one in self._read.checks if not one.is_asked]
-            with TemporaryDirectory() as empty:
-                folder = {WORK_DIR: empty} if self._sandboxes else {}
-                tried = [replace(task, row={**folder, **task.row}) for task in self._read.tasks]
-                problems += example_problems(plain, tried, self.check_seconds)
+            have_folders = bool(self._sandboxes)
+            problems += example_problems(plain, self._read.tasks, self.check_seconds, have_folders=have_folders)
             problems += check_models(self._read.variants, self._models, self.budget)
             problems += judge_problems(self._judges, self.budget)
             rows = [task.row for task in self._read.tasks]

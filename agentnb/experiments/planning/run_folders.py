@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -48,6 +49,15 @@ def _is_copied(path: Path) -> bool:
     # The names of branches and tags of git are files, too.
     holds_keys = is_key_file(path.name) and not path.is_dir() and GIT not in path.parts
     return not holds_keys and (path.is_file() or path.is_dir() or path.is_symlink())
+
+
+def row_in_copy(row: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Copy the folder of a task, if it names one, to a new ``folder``; return the row with that."""
+    if names_folder(row):
+        shutil.copytree(row[WORK_DIR], folder, symlinks=True, ignore=files_left_out)
+    else:
+        folder.mkdir()
+    return {**row, WORK_DIR: str(folder)}
 
 
 def folder_content(folder: str | Path) -> str:

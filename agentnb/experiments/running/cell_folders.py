@@ -16,7 +16,7 @@ from agentnb.acp import bridge
 from agentnb.acp.foreign_agent import ForeignAgent
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.agent.agent import Agent
-from agentnb.experiments.planning.run_folders import WORK_DIR, files_left_out, names_folder
+from agentnb.experiments.planning.run_folders import row_in_copy
 from agentnb.tools.builtin.shell.sandbox import words_of_sandbox
 from agentnb.tools.builtin.shell.sandbox_view import View
 
@@ -50,15 +50,12 @@ class CellFolders:
 
     def fill(self, row: Mapping[str, Any], home: str) -> dict[str, Any]:
         """Copy the folder of the task and the ``home`` of the variant, if any; return the row with the folder of the run."""
-        if names_folder(row):
-            shutil.copytree(row[WORK_DIR], self.work, symlinks=True, ignore=files_left_out)
-        else:
-            self.work.mkdir()
+        moved = row_in_copy(row, self.work)
         if home:
             shutil.copytree(home, self.home, symlinks=True)
         else:
             self.home.mkdir()
-        return {**row, WORK_DIR: str(self.work)}
+        return moved
 
     def confined(self, agent: Agent) -> Agent:
         """Return an agent of others as it runs here."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentnb import Experiment
+from agentnb.detect.run import Run
 from agentnb.errors import ExperimentProblems, SettingsError
 from agentnb.experiments.planning.run_folders import files_left_out, folder_content
 
@@ -38,6 +40,20 @@ def test_logs_of_an_experiment_never_change_it(task: Path, monkeypatch: pytest.M
             experiment_in(task, folder=folder).check()
     for folder in (".agentnb/logs", "../logs"):
         experiment_in(task, folder=folder).check()
+
+
+def test_checks_are_tried_in_a_copy_of_the_folder(task: Path) -> None:
+    seen: list[Path] = []
+
+    def writes(run: Run, row: Mapping[str, Any]) -> bool:
+        folder = Path(row["work_dir"])
+        seen.append(folder)
+        (folder / "made.txt").write_text((folder / "a.txt").read_text())
+        return True
+
+    experiment_in(task, checks=[writes]).check()
+    assert seen != [task] and len(seen) == 1 and not seen[0].exists()
+    assert [path.name for path in task.iterdir()] == ["a.txt"]
 
 
 def test_copies_lack_files_of_keys_and_no_folders(task: Path) -> None:
