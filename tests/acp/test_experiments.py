@@ -16,6 +16,8 @@ from agentnb.acp.known_agents import KnownAgent
 from agentnb.detect.run import Run
 from agentnb.errors import ExperimentProblems
 from agentnb.experiments.form.yaml_reader import read_experiment
+from agentnb.experiments.results.folder import ROWS
+from agentnb.experiments.results.rows import Row
 from agentnb.experiments.views.results_view import results_text
 from agentnb.models import ScriptedModel
 from agentnb.tools.builtin.shell import sandbox
@@ -125,6 +127,21 @@ def test_functions_of_the_notebook_reach_through_the_walls(task: Path) -> None:
     variants = {"theirs": {"acp": "fake", "tools": [total]}}
     results = Experiment(rows_of(task, "function", 1), variants, primary=heard, folder=False).run_sync(show=False)
     assert results.table()["heard"].tolist() == [1.0], results.rows[0].error
+
+
+def test_a_run_without_its_row_or_its_folder_is_made_anew(task: Path, tmp_path: Path) -> None:
+    def rows() -> list[Row]:
+        return (
+            Experiment(rows_of(task, count=2), {"ours": ours()}, primary=wrote, folder=tmp_path / "exp")
+            .run_sync(show=False)
+            .rows
+        )
+
+    assert {row.redone for row in rows()} == {""}
+    path = tmp_path / "exp" / ROWS
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    again = rows()
+    assert [(row.values["wrote"], row.redone) for row in again] == [(1.0, ""), (1.0, "again")]
 
 
 def _without_bubblewrap(monkeypatch: pytest.MonkeyPatch, table: dict[str, KnownAgent]) -> None:
