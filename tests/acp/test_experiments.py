@@ -144,6 +144,16 @@ def test_a_run_without_its_row_or_its_folder_is_made_anew(task: Path, tmp_path: 
     assert [(row.values["wrote"], row.redone) for row in again] == [(1.0, ""), (1.0, "again")]
 
 
+@pytest.mark.parametrize(("name", "is_part"), [("b.txt", True), ("new.txt", True), (".env", False), (".agentnb", False)])
+def test_no_run_begins_in_a_folder_that_has_changed(task: Path, name: str, is_part: bool) -> None:
+    exp = Experiment(rows_of(task, count=1), {"ours": ours()}, primary=wrote, folder=False)
+    exp.check()
+    (task / name).write_text("changed\n")
+    (row,) = exp.run_sync(show=False).rows
+    assert ("has changed since the experiment was begun" in row.error) is is_part
+    assert (row.status == "completed") is not is_part
+
+
 def _without_bubblewrap(monkeypatch: pytest.MonkeyPatch, table: dict[str, KnownAgent]) -> None:
     monkeypatch.setattr(sandbox, "PROGRAM", "no-bubblewrap-here")
 

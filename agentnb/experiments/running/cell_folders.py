@@ -16,7 +16,8 @@ from agentnb.acp import bridge
 from agentnb.acp.foreign_agent import ForeignAgent
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.agent.agent import Agent
-from agentnb.experiments.planning.run_folders import row_in_copy
+from agentnb.errors import SettingsError
+from agentnb.experiments.planning.run_folders import WORK_DIR, folder_content, row_in_copy
 from agentnb.tools.builtin.shell.sandbox import words_of_sandbox
 from agentnb.tools.builtin.shell.sandbox_view import View
 
@@ -28,6 +29,8 @@ SYSTEM = frozenset(
 INTERPRETER = "node"
 """The program that starts agents of npm."""
 SIGN_IN = "Its settings are its own here: a key reaches it by a variable, or by the folder home= of its variant"
+
+CHANGED = "Put the folder back as it was, and retry the run: exp.retry()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +51,14 @@ class CellFolders:
         """The folder of settings: all that an agent of others finds of a person."""
         return self.folder / "home"
 
-    def fill(self, row: Mapping[str, Any], home: str) -> dict[str, Any]:
-        """Copy the folder of the task and the ``home`` of the variant, if any; return the row with the folder of the run."""
+    def fill(self, row: Mapping[str, Any], home: str, files: str = "") -> dict[str, Any]:
+        """Copy the folder of the task and the ``home`` of the variant, if any; return the row with the folder of the run.
+
+        Raises `SettingsError` if the hash of the copy is not ``files``, that of the folder when the experiment was read.
+        """
         moved = row_in_copy(row, self.work)
+        if files and folder_content(self.work) != files:
+            raise SettingsError(f"{str(row[WORK_DIR])!r} has changed since the experiment was begun", CHANGED)
         if home:
             shutil.copytree(home, self.home, symlinks=True)
         else:

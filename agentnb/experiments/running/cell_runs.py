@@ -151,10 +151,11 @@ async def run_cell(
     error: Exception | None = None
     with ExitStack() as stack:
         try:
-            columns, folders = work.tasks[cell.task].row_for(cell.seed), None
+            task, folders = work.tasks[cell.task], None
+            columns = task.row_for(cell.seed)
             if work.has_folders(columns):
                 folders = stack.enter_context(cell_folders(is_in_sandbox=not work.outside_sandbox))
-                columns = await asyncio.to_thread(folders.fill, columns, variant.home)
+                columns = await asyncio.to_thread(folders.fill, columns, variant.home, task.files)
                 options = replace(options, work_dir=folders.work)
             with hosted(Host(store=store, limits=limits, servers=servers)):
                 run = await _run(work, cell, columns, options, begun, folders)
