@@ -18,6 +18,8 @@ from agentnb.errors import ExperimentProblems
 from agentnb.experiments.form.yaml_reader import read_experiment
 from agentnb.experiments.results.folder import ROWS
 from agentnb.experiments.results.rows import Row
+from agentnb.experiments.running import cell_folders as module
+from agentnb.experiments.running.cell_folders import cell_folders
 from agentnb.experiments.views.results_view import results_text
 from agentnb.models import ScriptedModel
 from agentnb.tools.builtin.shell import sandbox
@@ -102,6 +104,21 @@ def test_an_agent_sees_settings_of_its_own(task: Path, tmp_path: Path, is_outsid
     assert (tmp_path / "left").exists() is is_outside
     assert results.sandboxes == {"theirs": "no sandbox" if is_outside else "bubblewrap"}
     assert not (tmp_path / "settings" / "state").exists()
+
+
+def test_walls_hide_originals_below_folders_of_the_system(
+    task: Path, tmp_path: Path, table: dict[str, KnownAgent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skip_without_sandbox()
+    monkeypatch.setattr(module, "SYSTEM", {tmp_path.parts[1], "usr"})
+    monkeypatch.chdir(tmp_path / "home")
+    originals = (task, tmp_path / "exp", Path("/usr"))
+    (tmp_path / "exp").mkdir()
+    with cell_folders(is_in_sandbox=True, originals=originals) as folders:
+        folders.fill({}, "")
+        words = folders.around(table["fake"]).command
+    hidden = {words[place + 1] for place, word in enumerate(words) if word == "--tmpfs"}
+    assert hidden >= {str(tmp_path / name) for name in ("task", "home", "exp")} and "/usr" not in hidden
 
 
 def test_a_rule_holds_inside_the_walls(task: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +30,7 @@ INTERPRETER = "node"
 """The program that starts agents of npm."""
 SIGN_IN = "Its settings are its own here: a key reaches it by a variable, or by the folder home= of its variant"
 
-CHANGED = "Put the folder back as it was, and retry the run: exp.retry()"
+CHANGED = 'Put the folder back as it was, and make the run again: exp.retry("the folder had changed")'
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ class CellFolders:
     folder: Path
     """Without links on the way to it, as the walls name it."""
     is_in_sandbox: bool = True
+    originals: tuple[Path, ...] = ()
+    """Folders that an agent of others must not see, beside those of persons: that of the task, and that of the records."""
 
     @property
     def work(self) -> Path:
@@ -79,7 +81,7 @@ class CellFolders:
         return msgspec.structs.replace(agent, command=(*words, *agent.command), env=env, keys=keys, sign_in=SIGN_IN)
 
     def _walls(self, command: tuple[str, ...]) -> list[str]:
-        view = View(has_network=True, hidden=_folders_of_persons())
+        view = View(has_network=True, hidden=(*_folders_of_persons(), *_below_system((Path.cwd(), *self.originals))))
         for word in (INTERPRETER, *command):
             if (
                 found := shutil.which(word) or (word if Path(word).is_absolute() and Path(word).is_file() else None)
@@ -94,14 +96,21 @@ class CellFolders:
 
 
 @contextmanager
-def cell_folders(*, is_in_sandbox: bool) -> Iterator[CellFolders]:
-    """Yield new folders, and remove them."""
+def cell_folders(*, is_in_sandbox: bool, originals: Iterable[Path] = ()) -> Iterator[CellFolders]:
+    """Yield new folders, and remove them. ``originals``: folders that walls hide, beside the current one."""
     with TemporaryDirectory(prefix="agentnb-cell-", ignore_cleanup_errors=True) as folder:
-        yield CellFolders(Path(folder).resolve(), is_in_sandbox)
+        yield CellFolders(Path(folder).resolve(), is_in_sandbox, tuple(originals))
 
 
 def _folders_of_persons() -> Iterator[Path]:
     """Return the folders at the top of the file system that are not the system's own."""
     for path in Path("/").iterdir():
         if path.name not in SYSTEM and path.is_dir() and not path.is_symlink():
+            yield path
+
+
+def _below_system(folders: Iterable[Path]) -> Iterator[Path]:
+    """Yield those that lie below a folder of the system, which itself stays as it is, links followed."""
+    for path in (folder.resolve() for folder in folders):
+        if len(path.parts) > len(("/", "opt")) and path.parts[1] in SYSTEM and path.is_dir():
             yield path
