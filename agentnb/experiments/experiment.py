@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, Literal
 
 from agentnb.agent.agent import Agent
-from agentnb.core.run.approvals import NEVER
+from agentnb.core.run.approvals import AUTO, NEVER
 from agentnb.display.texts.labels import counted
 from agentnb.errors import ExperimentProblems, SettingsError, StoreError
 from agentnb.experiments.defaults import AT_A_TIME
@@ -433,6 +433,7 @@ class Experiment:
             "seeds": base.seeds,
             "approve": source_of(base.approve) if callable(base.approve) else base.approve or NEVER,
             **({"sandboxes": base._sandboxes} if base._sandboxes else {}),
+            **({"foreign_approve": AUTO} if base._sandboxes and base.approve is None else {}),  # as Work.approve_of says
             **base._assignment.frozen,
             **({"looks": [len(places) for places in self._stages]} if base._read.looks else {}),
         }

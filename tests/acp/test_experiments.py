@@ -230,6 +230,12 @@ def test_files_of_tasks_and_settings_are_frozen(task: Path, tmp_path: Path) -> N
     assert len({first, second, frozen()}) == 3
 
 
+@pytest.mark.parametrize(("variant", "count"), [({"acp": "fake"}, 2), ({"model": "simulated:chatty"}, 1)])
+def test_the_default_of_approve_is_frozen_as_it_acts(task: Path, variant: dict[str, Any], count: int) -> None:
+    exps = [Experiment(rows_of(task), {"a": variant}, folder=False, approve=approve) for approve in (None, "never")]
+    assert len({exp.id for exp in exps}) == count
+
+
 def test_yaml_names_agents_of_others(task: Path) -> None:
     text = f"""
 tasks: [{{id: a, prompt: write, work_dir: {task}}}]
