@@ -10,11 +10,10 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from agentnb.agent.agent import Agent
-from agentnb.core.run.approvals import NEVER
+from agentnb.core.run.approvals import AUTO, NEVER
 from agentnb.display.texts.labels import counted
 from agentnb.errors import ExperimentProblems, SettingsError, StoreError
 from agentnb.experiments.defaults import AT_A_TIME
@@ -33,7 +32,7 @@ from agentnb.experiments.planning.problems import (
     plan_problems,
     settings_problems,
 )
-from agentnb.experiments.planning.run_folders import WORK_DIR, folder_problems, sandboxes
+from agentnb.experiments.planning.run_folders import folder_problems, sandboxes
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
 from agentnb.experiments.planning.variants import Variant, model_names_of, name_of, read_models, unseeded_models
 from agentnb.experiments.report.setup import Setup
@@ -136,14 +135,14 @@ class Experiment:
         problems = [*self._read.problems]
         if not problems:
             plain = [one for one in self._read.checks if not one.is_asked]
-            with TemporaryDirectory() as empty:
-                folder = {WORK_DIR: empty} if self._sandboxes else {}
-                tried = [replace(task, row={**folder, **task.row}) for task in self._read.tasks]
-                problems += example_problems(plain, tried, self.check_seconds)
+            have_folders = bool(self._sandboxes)
+            problems += example_problems(plain, self._read.tasks, self.check_seconds, have_folders=have_folders)
             problems += check_models(self._read.variants, self._models, self.budget)
             problems += judge_problems(self._judges, self.budget)
             rows = [task.row for task in self._read.tasks]
-            problems += folder_problems(self._works, rows, outside_sandbox=self.outside_sandbox, executor=self.executor)
+            records = self._records.path if isinstance(self._records, ExperimentFolder) else None
+            where = {"outside_sandbox": self.outside_sandbox, "executor": self.executor}
+            problems += folder_problems(self._works, rows, records=records, **where)
             problems += size_problems(self._read.tasks, self._assignment.compared(self._read.variants))
             problems += look_problems((self._original or self)._read.tasks, self._read.looks, self.seed)
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:
@@ -434,6 +433,7 @@ class Experiment:
             "seeds": base.seeds,
             "approve": source_of(base.approve) if callable(base.approve) else base.approve or NEVER,
             **({"sandboxes": base._sandboxes} if base._sandboxes else {}),
+            **({"foreign_approve": AUTO} if base._sandboxes and base.approve is None else {}),  # as Work.approve_of says
             **base._assignment.frozen,
             **({"looks": [len(places) for places in self._stages]} if base._read.looks else {}),
         }

@@ -16,6 +16,10 @@ from agentnb.acp.known_agents import KnownAgent
 from agentnb.detect.run import Run
 from agentnb.errors import ExperimentProblems
 from agentnb.experiments.form.yaml_reader import read_experiment
+from agentnb.experiments.results.folder import ROWS
+from agentnb.experiments.results.rows import Row
+from agentnb.experiments.running import cell_folders as module
+from agentnb.experiments.running.cell_folders import cell_folders
 from agentnb.experiments.views.results_view import results_text
 from agentnb.models import ScriptedModel
 from agentnb.tools.builtin.shell import sandbox
@@ -102,6 +106,21 @@ def test_an_agent_sees_settings_of_its_own(task: Path, tmp_path: Path, is_outsid
     assert not (tmp_path / "settings" / "state").exists()
 
 
+def test_walls_hide_originals_below_folders_of_the_system(
+    task: Path, tmp_path: Path, table: dict[str, KnownAgent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skip_without_sandbox()
+    monkeypatch.setattr(module, "SYSTEM", {tmp_path.parts[1], "usr"})
+    monkeypatch.chdir(tmp_path / "home")
+    originals = (task, tmp_path / "exp", Path("/usr"))
+    (tmp_path / "exp").mkdir()
+    with cell_folders(is_in_sandbox=True, originals=originals) as folders:
+        folders.fill({}, "")
+        words = folders.around(table["fake"]).command
+    hidden = {words[place + 1] for place, word in enumerate(words) if word == "--tmpfs"}
+    assert hidden >= {str(tmp_path / name) for name in ("task", "home", "exp")} and "/usr" not in hidden
+
+
 def test_a_rule_holds_inside_the_walls(task: Path) -> None:
     skip_without_sandbox()
     deny: dict[str, Any] = {"permissions": {"write_file": "deny"}}
@@ -125,6 +144,31 @@ def test_functions_of_the_notebook_reach_through_the_walls(task: Path) -> None:
     variants = {"theirs": {"acp": "fake", "tools": [total]}}
     results = Experiment(rows_of(task, "function", 1), variants, primary=heard, folder=False).run_sync(show=False)
     assert results.table()["heard"].tolist() == [1.0], results.rows[0].error
+
+
+def test_a_run_without_its_row_or_its_folder_is_made_anew(task: Path, tmp_path: Path) -> None:
+    def rows() -> list[Row]:
+        return (
+            Experiment(rows_of(task, count=2), {"ours": ours()}, primary=wrote, folder=tmp_path / "exp")
+            .run_sync(show=False)
+            .rows
+        )
+
+    assert {row.redone for row in rows()} == {""}
+    path = tmp_path / "exp" / ROWS
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    again = rows()
+    assert [(row.values["wrote"], row.redone) for row in again] == [(1.0, ""), (1.0, "again")]
+
+
+@pytest.mark.parametrize(("name", "is_part"), [("b.txt", True), ("new.txt", True), (".env", False), (".agentnb", False)])
+def test_no_run_begins_in_a_folder_that_has_changed(task: Path, name: str, is_part: bool) -> None:
+    exp = Experiment(rows_of(task, count=1), {"ours": ours()}, primary=wrote, folder=False)
+    exp.check()
+    (task / name).write_text("changed\n")
+    (row,) = exp.run_sync(show=False).rows
+    assert ("has changed since the experiment was begun" in row.error) is is_part
+    assert (row.status == "completed") is not is_part
 
 
 def _without_bubblewrap(monkeypatch: pytest.MonkeyPatch, table: dict[str, KnownAgent]) -> None:
@@ -184,6 +228,12 @@ def test_files_of_tasks_and_settings_are_frozen(task: Path, tmp_path: Path) -> N
     second = frozen()
     (tmp_path / "settings" / "config.toml").write_text("model = 1\n")
     assert len({first, second, frozen()}) == 3
+
+
+@pytest.mark.parametrize(("variant", "count"), [({"acp": "fake"}, 2), ({"model": "simulated:chatty"}, 1)])
+def test_the_default_of_approve_is_frozen_as_it_acts(task: Path, variant: dict[str, Any], count: int) -> None:
+    exps = [Experiment(rows_of(task), {"a": variant}, folder=False, approve=approve) for approve in (None, "never")]
+    assert len({exp.id for exp in exps}) == count
 
 
 def test_yaml_names_agents_of_others(task: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from agentnb.agent.agent import Agent
@@ -13,6 +15,7 @@ from agentnb.errors import AgentnbError, MissingKey, SettingsError
 from agentnb.examples import path as example
 from agentnb.experiments.planning.check_time import TooSlow, outcome_here
 from agentnb.experiments.planning.checks import Check
+from agentnb.experiments.planning.run_folders import names_folder, row_in_copy
 from agentnb.experiments.planning.tasks import ExperimentTask, listed, names_column, prompt_of
 from agentnb.experiments.planning.variants import Variant, equal_variants, forked_changes, is_persona, name_of
 from agentnb.experiments.planning.verdicts import AskedCheck
@@ -82,15 +85,24 @@ def _template_problems(tasks: Sequence[ExperimentTask], variants: Iterable[Varia
             yield f"Variant {one.name}, tasks {listed(ids)}: {what}"
 
 
-def example_problems(checks: Iterable[Check], tasks: Sequence[ExperimentTask], seconds: float) -> list[str]:
+def example_problems(
+    checks: Sequence[Check], tasks: Sequence[ExperimentTask], seconds: float, *, have_folders: bool
+) -> list[str]:
     """Return the checks that raise or take longer than ``seconds`` on a recorded example run, with the rows of the tasks.
 
-    Of the rows that have the same columns the first one is tried.
+    Of the rows that have the same columns the first one is tried. ``have_folders``: whether the runs of all tasks have folders
+    of their own. Each row that names one, or stands for such a run, is tried with a copy, as in a run.
     """
     run = load_trace(example("healthy"))
     shapes = {frozenset(task.row): task.row for task in reversed(tasks)}
     rows = [*shapes.values()][: -MAX_SHAPES - 1 : -1]
-    return [problem for check in checks if (problem := _check_problem(check, run, rows, tasks, seconds))]
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        if any(check.takes_row for check in checks):
+            rows = [
+                row_in_copy(row, Path(folder, str(place))) if have_folders or names_folder(row) else row
+                for place, row in enumerate(rows)
+            ]
+        return [problem for check in checks if (problem := _check_problem(check, run, rows, tasks, seconds))]
 
 
 def _check_problem(

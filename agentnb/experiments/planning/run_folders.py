@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -18,10 +19,14 @@ from agentnb.workflow.workflow import Workflow
 
 WORK_DIR = "work_dir"
 """The column of a task that names its folder; for checks, that of the run."""
+OWN = ".agentnb"
+"""The folder of settings and logs of agentnb, which grows while an experiment runs."""
+GIT = ".git"
 HOME = "home"
 """The setting of a variant that names what the settings of an agent of others begin with."""
 INSIDE, OUTSIDE = "bubblewrap", "no sandbox"
 NO_QUESTION = "nobody is there to ask, so that it runs inside of bubblewrap only"
+ELSEWHERE = "Name a folder elsewhere, or leave folder out"
 LOOSEN = "Or let it do what it likes on this machine: outside_sandbox=True"
 
 
@@ -36,13 +41,30 @@ def names_folder(row: Mapping[str, Any]) -> bool:
 
 
 def files_left_out(folder: str, names: Iterable[str]) -> list[str]:
-    """Return the names that are no part of a copy: files of keys, and what is neither a file, a folder nor a link."""
-    kinds = (os.path.isfile, os.path.isdir, os.path.islink)
-    return [name for name in names if is_key_file(name) or not any(kind(Path(folder, name)) for kind in kinds)]
+    """Return the names that are no part of a copy: logs, files of keys, and what is neither a file, a folder nor a link."""
+    return [name for name in names if name == OWN or not _is_copied(Path(folder, name))]
+
+
+def _is_copied(path: Path) -> bool:
+    # The names of branches and tags of git are files, too.
+    holds_keys = is_key_file(path.name) and not path.is_dir() and GIT not in path.parts
+    return not holds_keys and (path.is_file() or path.is_dir() or path.is_symlink())
+
+
+def row_in_copy(row: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Copy the folder of a task, if it names one, to a new ``folder``; return the row with that."""
+    if names_folder(row):
+        shutil.copytree(row[WORK_DIR], folder, symlinks=True, ignore=files_left_out)
+    else:
+        folder.mkdir()
+    return {**row, WORK_DIR: str(folder)}
 
 
 def folder_content(folder: str | Path) -> str:
-    """Return a hash of the files of a folder as they are copied. Raises `SettingsError` if there is none."""
+    """Return a hash of the files of a folder as they are copied.
+
+    Raises `SettingsError` if there is none, or a link in it leads out: the link of a copy would lead to the original.
+    """
     if not Path(folder).is_dir():
         raise SettingsError(f"{str(folder)!r} is not a folder")
     try:
@@ -52,20 +74,36 @@ def folder_content(folder: str | Path) -> str:
 
 
 def _hash_of(folder: str | Path) -> str:
-    hashed = hashlib.sha256()
+    hashed, root = hashlib.sha256(), os.path.realpath(folder)
     for path, folders, names in os.walk(folder):
         left_out = set(files_left_out(path, (*folders, *names)))
         folders[:] = sorted(name for name in folders if name not in left_out)
-        for file in (Path(path, name) for name in sorted(names) if name not in left_out):
-            content = str(file.readlink()).encode("utf-8", "surrogateescape") if file.is_symlink() else file.read_bytes()
+        links = [name for name in folders if Path(path, name).is_symlink()]
+        for file in (Path(path, name) for name in sorted((*links, *names)) if name not in left_out):
+            content = _target_of(file, root) if file.is_symlink() else file.read_bytes()
             hashed.update(f"{file.relative_to(folder)} {len(content)}\n".encode("utf-8", "surrogateescape") + content)
     return hashed.hexdigest()
 
 
+def _target_of(link: Path, root: str) -> bytes:
+    target = link.readlink()
+    if target.is_absolute() or not Path(os.path.realpath(link)).is_relative_to(root):
+        raise SettingsError(f"{str(link)!r} is a link out of the folder", "Put a copy in its place, or move it elsewhere")
+    return os.fsencode(target)
+
+
 def folder_problems(
-    works: Mapping[str, Agent | Workflow], rows: Iterable[Mapping[str, Any]], *, outside_sandbox: Any, executor: Any
+    works: Mapping[str, Agent | Workflow],
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    records: Path | None,
+    outside_sandbox: Any,
+    executor: Any,
 ) -> Iterable[str]:
-    """Yield what is wrong with agents of others and with folders of runs. ``works``: what the variants run, by name."""
+    """Yield what is wrong with agents of others and with folders of runs.
+
+    ``works``: what the variants run, by name; ``records``: the folder of rows and logs.
+    """
     foreign = [(name, work, work.used_model) for name, work in works.items() if is_foreign(work)]
     if type(outside_sandbox) is not bool:
         yield f"outside_sandbox={outside_sandbox!r}: it is True or False"
@@ -75,6 +113,8 @@ def folder_problems(
         assert isinstance(model, ForeignAgent), "it stands where a model does"
         if problem := _problem_of(model, outside_sandbox=outside_sandbox is True):
             yield f"Variant {name}: {problem}"
+    if records is not None:
+        yield from _problems_of_records(records, {str(row[WORK_DIR]) for row in rows if names_folder(row)})
     if foreign or any(map(names_folder, rows)):
         if executor not in ("kernel", "processes"):
             yield f'{WORK_DIR}: a pool shares no folder with you. Use executor="processes", or leave it out'
@@ -82,6 +122,13 @@ def folder_problems(
             if isinstance(work, Agent) and work.work_dir is not None:
                 how = f"Leave {WORK_DIR} out, or make it a column of the tasks"
                 yield f"Variant {name}: each run works in a folder of its own. {how}"
+
+
+def _problems_of_records(records: Path, folders: Iterable[str]) -> Iterable[str]:
+    for folder in sorted(folders):
+        way = Path(os.path.relpath(records.resolve(), Path(folder).resolve())).parts
+        if way[:1] != ("..",) and OWN not in way:
+            yield f"folder={str(records)!r} lies in {folder!r}, the folder of a task, which its logs would change. {ELSEWHERE}"
 
 
 def _problem_of(agent: ForeignAgent, *, outside_sandbox: bool) -> str:

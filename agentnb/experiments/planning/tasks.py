@@ -46,6 +46,8 @@ class ExperimentTask:
     at_round: int = 1
     content: str = ""
     """A hash of the row, the function's source, or the recorded events before the round."""
+    files: str = ""
+    """A hash of the folder that the row names; empty without one, and for a function, whose rows may name several."""
 
     @property
     def cluster(self) -> str:
@@ -173,7 +175,8 @@ def _task(item: Any) -> ExperimentTask:
         columns = f"It has {', '.join(row)}" if row else "It is empty"
         raise SettingsError(f"the row has no column {ID}", f"{columns}. A frame gets it by frame.assign({ID}=frame.index)")
     _check_prompt(row)
-    return ExperimentTask(encodable(str(row[ID])), row, content=content_hash(row, *_folder_of(row)))
+    folder = _folder_of(row)
+    return ExperimentTask(encodable(str(row[ID])), row, content=content_hash(row, *folder), files="".join(folder))
 
 
 def _folder_of(row: Mapping[str, Any]) -> list[str]:

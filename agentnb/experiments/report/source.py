@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -23,6 +24,7 @@ from pathlib import Path
 
 from agentnb import Agent, Experiment, GuidanceSet, Judge, RandomGuidance, within
 """
+IMPORTED = frozenset(re.findall(r"\w+", IMPORTS))
 LEFT_OUT = ("tasks", "folder", "executor", "places")
 """Arguments that belong to the data, or to the machine that it ran on."""
 
@@ -107,4 +109,16 @@ def _name(value: Any, names: _Names) -> str:
         names.missing[name] = None
     else:
         names.defined[name] = text
+        if inspect.isfunction(function):
+            _define_variables(function, names)
     return name if function is value or hasattr(value, "function") else f"{name}()"
+
+
+def _define_variables(function: Any, names: _Names) -> None:
+    """Keep the plain values that a function refers to by name; what else it refers to is missing."""
+    variables = inspect.getclosurevars(function)
+    for name, value in {**variables.globals, **variables.nonlocals}.items():
+        if isinstance(value, int | float | str):
+            names.defined[name] = f"{name} = {value!r}"
+        elif name not in names.defined and name not in IMPORTED:
+            names.missing[name] = None

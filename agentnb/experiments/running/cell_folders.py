@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,8 @@ from agentnb.acp import bridge
 from agentnb.acp.foreign_agent import ForeignAgent
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.agent.agent import Agent
-from agentnb.experiments.planning.run_folders import WORK_DIR, files_left_out, names_folder
+from agentnb.errors import SettingsError
+from agentnb.experiments.planning.run_folders import WORK_DIR, folder_content, row_in_copy
 from agentnb.tools.builtin.shell.sandbox import words_of_sandbox
 from agentnb.tools.builtin.shell.sandbox_view import View
 
@@ -29,6 +30,8 @@ INTERPRETER = "node"
 """The program that starts agents of npm."""
 SIGN_IN = "Its settings are its own here: a key reaches it by a variable, or by the folder home= of its variant"
 
+CHANGED = 'Put the folder back as it was, and make the run again: exp.retry("the folder had changed")'
+
 
 @dataclass(frozen=True, slots=True)
 class CellFolders:
@@ -37,6 +40,8 @@ class CellFolders:
     folder: Path
     """Without links on the way to it, as the walls name it."""
     is_in_sandbox: bool = True
+    originals: tuple[Path, ...] = ()
+    """Folders that an agent of others must not see, beside those of persons: that of the task, and that of the records."""
 
     @property
     def work(self) -> Path:
@@ -48,17 +53,19 @@ class CellFolders:
         """The folder of settings: all that an agent of others finds of a person."""
         return self.folder / "home"
 
-    def fill(self, row: Mapping[str, Any], home: str) -> dict[str, Any]:
-        """Copy the folder of the task and the ``home`` of the variant, if any; return the row with the folder of the run."""
-        if names_folder(row):
-            shutil.copytree(row[WORK_DIR], self.work, symlinks=True, ignore=files_left_out)
-        else:
-            self.work.mkdir()
+    def fill(self, row: Mapping[str, Any], home: str, files: str = "") -> dict[str, Any]:
+        """Copy the folder of the task and the ``home`` of the variant, if any; return the row with the folder of the run.
+
+        Raises `SettingsError` if the hash of the copy is not ``files``, that of the folder when the experiment was read.
+        """
+        moved = row_in_copy(row, self.work)
+        if files and folder_content(self.work) != files:
+            raise SettingsError(f"{str(row[WORK_DIR])!r} has changed since the experiment was begun", CHANGED)
         if home:
             shutil.copytree(home, self.home, symlinks=True)
         else:
             self.home.mkdir()
-        return {**row, WORK_DIR: str(self.work)}
+        return moved
 
     def confined(self, agent: Agent) -> Agent:
         """Return an agent of others as it runs here."""
@@ -74,7 +81,7 @@ class CellFolders:
         return msgspec.structs.replace(agent, command=(*words, *agent.command), env=env, keys=keys, sign_in=SIGN_IN)
 
     def _walls(self, command: tuple[str, ...]) -> list[str]:
-        view = View(has_network=True, hidden=_folders_of_persons())
+        view = View(has_network=True, hidden=(*_folders_of_persons(), *_below_system((Path.cwd(), *self.originals))))
         for word in (INTERPRETER, *command):
             if (
                 found := shutil.which(word) or (word if Path(word).is_absolute() and Path(word).is_file() else None)
@@ -89,14 +96,21 @@ class CellFolders:
 
 
 @contextmanager
-def cell_folders(*, is_in_sandbox: bool) -> Iterator[CellFolders]:
-    """Yield new folders, and remove them."""
+def cell_folders(*, is_in_sandbox: bool, originals: Iterable[Path] = ()) -> Iterator[CellFolders]:
+    """Yield new folders, and remove them. ``originals``: folders that walls hide, beside the current one."""
     with TemporaryDirectory(prefix="agentnb-cell-", ignore_cleanup_errors=True) as folder:
-        yield CellFolders(Path(folder).resolve(), is_in_sandbox)
+        yield CellFolders(Path(folder).resolve(), is_in_sandbox, tuple(originals))
 
 
 def _folders_of_persons() -> Iterator[Path]:
     """Return the folders at the top of the file system that are not the system's own."""
     for path in Path("/").iterdir():
         if path.name not in SYSTEM and path.is_dir() and not path.is_symlink():
+            yield path
+
+
+def _below_system(folders: Iterable[Path]) -> Iterator[Path]:
+    """Yield those that lie below a folder of the system, which itself stays as it is, links followed."""
+    for path in (folder.resolve() for folder in folders):
+        if len(path.parts) > len(("/", "opt")) and path.parts[1] in SYSTEM and path.is_dir():
             yield path

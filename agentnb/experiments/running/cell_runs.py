@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec.structs
@@ -19,7 +20,7 @@ from agentnb.errors import StoreError
 from agentnb.experiments.planning.cells import Cell
 from agentnb.experiments.planning.check_time import settled
 from agentnb.experiments.planning.checks import Check
-from agentnb.experiments.planning.run_folders import is_foreign, names_folder
+from agentnb.experiments.planning.run_folders import WORK_DIR, is_foreign, names_folder
 from agentnb.experiments.planning.tasks import ExperimentTask, prompt_of
 from agentnb.experiments.planning.variants import Variant
 from agentnb.experiments.results.recorded import TASK_TAG, VARIANT_TAG
@@ -151,10 +152,12 @@ async def run_cell(
     error: Exception | None = None
     with ExitStack() as stack:
         try:
-            columns, folders = work.tasks[cell.task].row_for(cell.seed), None
+            task, folders = work.tasks[cell.task], None
+            columns = task.row_for(cell.seed)
             if work.has_folders(columns):
-                folders = stack.enter_context(cell_folders(is_in_sandbox=not work.outside_sandbox))
-                columns = await asyncio.to_thread(folders.fill, columns, variant.home)
+                originals = _originals(columns, store)
+                folders = stack.enter_context(cell_folders(is_in_sandbox=not work.outside_sandbox, originals=originals))
+                columns = await asyncio.to_thread(folders.fill, columns, variant.home, task.files)
                 options = replace(options, work_dir=folders.work)
             with hosted(Host(store=store, limits=limits, servers=servers)):
                 run = await _run(work, cell, columns, options, begun, folders)
@@ -166,6 +169,11 @@ async def run_cell(
         if run is None and error is not None and store is not None and store.has(run_id):
             run = load_file(store.path(run_id))
         return CellRun(redact(await _row(run, error, work, columns, named)), run)
+
+
+def _originals(columns: Mapping[str, Any], store: Store | None) -> list[Path]:
+    task = [Path(columns[WORK_DIR])] if names_folder(columns) else []
+    return task if store is None else [*task, store.folder]
 
 
 async def _row(run: Run | None, error: Exception | None, work: Work, columns: Mapping[str, Any], named: dict[str, Any]) -> Row:

@@ -30,11 +30,12 @@ def cell_of(records: ExperimentFolder, run_id: str) -> str | None:
 def resumable_run(records: ExperimentFolder, work: Work, cell: Cell, run_id: str) -> Resumable | None:
     """Return the run of a cell that lacks its row only, or can go on; None if it is to be made anew: its log is put aside."""
     run = load_file(records.store.path(run_id))
-    if run.status in ENDED:
-        return Resumable(run_id, is_over=True)
     task, variant = work.tasks[cell.task], work.variants[cell.variant]
-    if run.status == "interrupted" and not work.has_folders(task.row) and can_recover(run, task, variant):
-        return Resumable(run_id, is_over=False)
+    if not work.has_folders(task.row):  # what it has done there is gone, also for checks
+        if run.status in ENDED:
+            return Resumable(run_id, is_over=True)
+        if run.status == "interrupted" and can_recover(run, task, variant):
+            return Resumable(run_id, is_over=False)
     records.put_aside([run_id])
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,11 @@ from markdown_it import MarkdownIt
 from small_experiments import check_line, rows
 
 from agentnb import Agent, Experiment, GuidanceSet, RandomGuidance, within
+from agentnb.detect.run import Run
+from agentnb.examples import path as example
 from agentnb.experiments.form.yaml_reader import read_experiment
 from agentnb.experiments.results.results import Results
+from agentnb.interchange.files import load_trace
 
 PERSONA = "simulated:chatty?p=0.5&heed=0.5"
 CELL = """
@@ -24,6 +28,7 @@ models: simulated:chatty
 agent: {tools: check_line}
 folder: false
 """
+LEAST = 2
 COLUMNS = ["task", "variant", "model", "repeat", "seed", "status", "rounds", "tokens"]
 
 
@@ -76,6 +81,21 @@ def test_code_names_judges_and_draws_as_they_were_made(tmp_path: Path) -> None:
     exec("from agentnb import GuidanceSet, RandomGuidance", names)
     assert eval(code_of["variants"], names) == {name: {"guidance": given} for name, given in variants.items()}
     assert "drawn by run among off (0.25), own (0.75)" in text
+
+
+def test_code_defines_plain_values_of_its_functions(tmp_path: Path) -> None:
+    least = 3
+
+    def is_long(run: Run) -> bool:
+        return max(least, LEAST) < len(run.text) and json.dumps(run.id) != "" and ast is not None
+
+    results = Experiment(rows(6), {"a": "off"}, PERSONA, primary=is_long, folder=False).run_sync(show=False)
+    (code,) = code_in(path := results.report(tmp_path / "paper.md"))
+    names: dict[str, Any] = {"ast": ast}
+    exec(code.partition("exp = ")[0], names)
+    run = load_trace(example("healthy"))
+    assert (names["least"], names["LEAST"], names["is_long"](run)) == (least, LEAST, is_long(run))
+    assert "Define first, as in the notebook or module of the experiment: ast." in path.read_text("utf-8")
 
 
 def test_yaml_cell_is_in_its_report_as_written(tmp_path: Path) -> None:
