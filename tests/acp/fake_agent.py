@@ -306,6 +306,12 @@ class Agent:
         while not self.is_cancelled:
             self.is_cancelled = self.receive().get("method") == "session/cancel"
 
+    def muse(self) -> None:
+        """Think without a word, and wait for a cancellation."""
+        self.say("Hm", "agent_thought_chunk")
+        while not self.is_cancelled:
+            self.is_cancelled = self.receive().get("method") == "session/cancel"
+
     def deaf(self) -> None:
         """Start a process, and heed nothing."""
         subprocess.Popen(["sleep", "600"], start_new_session=True)

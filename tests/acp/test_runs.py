@@ -294,10 +294,10 @@ def test_a_pause_holds_the_next_turn(fake: Make) -> None:
     assert told == ["there.", "pause", "say", "resume", "default"]
 
 
-@pytest.mark.parametrize("prompt", ["sleep", "write"])
+@pytest.mark.parametrize("prompt", ["sleep", "muse", "write"])
 def test_what_is_said_now_ends_the_turn_and_is_the_next_prompt(fake: Make, prompt: str) -> None:
     def watch(item: object) -> None:
-        if item == TextDelta("Sleeping") or isinstance(item, QuestionAsked):
+        if item in (TextDelta("Sleeping"), ThinkingDelta("Hm")) or isinstance(item, QuestionAsked):
             live.say("mode", now=True)
 
     live = fake().start(prompt, watch=watch)
