@@ -201,13 +201,10 @@ class AcpModel:
         return Reply(Message("assistant", (ToolCall(START, about),)), UNKNOWN, CALLS)
 
     def _reject(self) -> list[ForeignCall]:
-        """Reject the calls of the last reply that may not run, and return them."""
-        rejected = [call for call in self._calls if not call.answer.done()]
-        for call in rejected:
-            call.answer.set_result(False)
-            if call.function:
-                call.end.set()
-        return rejected
+        """Reject the calls of the last reply that nobody has answered, and return all that were not allowed."""
+        for call in self._calls:
+            _reject(call)
+        return [call for call in self._calls if not call.answer.result()]
 
     async def _begin(self) -> Notice | None:
         """Start the agent, with the conversation of the run before if it can load that; return a notice if it cannot."""
@@ -245,6 +242,11 @@ class AcpModel:
         """Whether the agent works by itself: a pause of the run waits for the end of its turn, or for its next question."""
         return self._session is not None and self._session.is_in_turn
 
+    def refused(self, call_id: str) -> None:
+        """Tell the agent at once that a call is not allowed: it may wait for that before it ends the others."""
+        if (call := self.call_of(call_id)) is not None:
+            _reject(call)
+
     def call_of(self, call_id: str) -> ForeignCall | None:
         """Return the call of this id."""
         return None if self._session is None else self._session.calls.get(call_id)
@@ -263,6 +265,14 @@ class AcpModel:
         """End the agent's process and all that it began."""
         if self._session is not None:
             await self._session.close()
+
+
+def _reject(call: ForeignCall) -> None:
+    """Tell the agent that a call is not allowed; no-op if that was decided."""
+    if not call.answer.done():
+        call.answer.set_result(False)
+        if call.function:
+            call.end.set()
 
 
 def _place_of_prompt(messages: Sequence[Message]) -> int:
@@ -304,7 +314,7 @@ class ForeignTool:
     timeout = None
 
     def __init__(self, model: AcpModel, form: Kind) -> None:
-        self._model = model
+        self._model, self.refused = model, model.refused
         properties = {form.subject: {"type": "string"}} if form.subject else {}
         self.spec = ToolSpec(form.name, "", {"type": "object", "properties": properties})
         self.effects, self.flag = form.effects, form.flag
@@ -357,7 +367,7 @@ class FunctionAtDoor(VirtualTool):
 
     def __init__(self, model: AcpModel, behind: Tool) -> None:
         super().__init__(behind.spec.name, _never, behind)
-        self._model, self._function = model, behind
+        self._model, self._function, self.refused = model, behind, model.refused
         self.parallel_safe, self.blocking = behind.parallel_safe, behind.blocking
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:

@@ -292,6 +292,17 @@ class Agent:
         self.end(first, "beta")
         self.say("Both.")
 
+    def both(self) -> None:
+        """Ask about two calls at once, and end them once both are answered."""
+        calls = self.call("edit", "Write a.txt", path="a.txt", content=""), self.call("execute", "ls", command="ls")
+        for number, call_id in enumerate(calls):
+            params = {"sessionId": self.session, "toolCall": {"toolCallId": call_id}, "options": OPTIONS}
+            self.send(id=f"both-{number}", method="session/request_permission", params=params)
+        answers = {message["id"]: message["result"]["outcome"]["optionId"] for message in (self.receive(), self.receive())}
+        for number, call_id in enumerate(calls):
+            self.end(call_id, answers[f"both-{number}"], "completed" if answers[f"both-{number}"] == "yes" else "failed")
+        self.say(str(sorted(answers.values())))
+
     def plan(self) -> None:
         """Tell a plan, twice."""
         entries = [{"content": "Load", "status": "in_progress", "priority": "high"}, {"content": "Tell", "status": "pending"}]

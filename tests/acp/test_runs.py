@@ -96,6 +96,14 @@ def test_a_call_that_is_not_allowed_is_rejected(fake: Make, tmp_path: Path, opti
     assert not (tmp_path / "a.txt").exists()
 
 
+@pytest.mark.parametrize("denied", ["write_file", "bash"])
+def test_a_denial_is_told_while_other_calls_run(fake: Make, denied: str) -> None:
+    rules = {"write_file": "allow", "bash": "allow", denied: "deny"}
+    run = fake(max_seconds=20).run_sync("both", permissions=rules)
+    assert (run.status, run.text, list(run.warnings)) == ("completed", "['no', 'yes']", [])
+    check_events(run.events, "the log")
+
+
 def test_arguments_that_the_person_edits_are_a_rejection(fake: Make, tmp_path: Path) -> None:
     run = fake().run_sync("write", approve=lambda call, run: {"path": "b.txt", "content": "beta"})
     assert run.text == "Was rejected."
