@@ -467,6 +467,9 @@ class Agent:
             modes = [{"id": name, "name": name} for name in ("default", "auto")]
             return {"sessionId": self.session, "modes": {"currentModeId": self.mode, "availableModes": modes}}
         if method == "session/load":
+            self.say("Lost ")  # no news, whatever comes of it
+            if "lost" in sys.argv:
+                raise KeyError(params["sessionId"])
             self.session = params["sessionId"]
             self.cost, self.turns = 0.75, 7
             self.update("user_message_chunk", content={"type": "text", "text": "hello"})

@@ -248,17 +248,17 @@ def test_questions_show_the_call(fake: Make) -> None:
     assert (asked.about.tool, "alpha" in asked.about.arguments) == ("write_file", True)
 
 
-@pytest.mark.parametrize("is_forgetful", [False, True])
+@pytest.mark.parametrize("misbehaviour", ["", "forgetful", "lost"])
 def test_a_conversation_goes_on_where_the_agent_can_load_it(
-    fake: Make, table: dict[str, KnownAgent], is_forgetful: bool
+    fake: Make, table: dict[str, KnownAgent], misbehaviour: str
 ) -> None:
-    if is_forgetful:
-        table["fake"] = replace(table["fake"], command=(*table["fake"].command, "forgetful"))
+    table["fake"] = replace(table["fake"], command=(*table["fake"].command, misbehaviour))
     first = fake().run_sync("session")
     second = fake().run_sync("session", continue_from=first)
-    assert (second.text == first.text) is not is_forgetful
+    assert (second.text == first.text) is not bool(misbehaviour)
+    assert second.text.startswith("s-")
     warnings = [event.message for event in second.events if isinstance(event, Warned)]
-    assert bool(warnings) is is_forgetful
+    assert bool(warnings) is bool(misbehaviour)
     assert all("cannot load the conversation" in warning for warning in warnings)
 
 
