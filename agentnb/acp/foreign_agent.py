@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 from agentnb.acp.known_agents import KnownAgent, agent_of
 from agentnb.core.request import Request
 from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.rounds import FINAL_ANSWER
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.guidance.sets import GuidanceSet
@@ -116,3 +117,6 @@ def check_reach(given: Mapping[str, Any], settings: Mapping[str, Any] = SHAPES_R
         if given[name] != usual:
             what = f"{name} does not reach {PROVIDER}:{given['acp']}, which shapes its requests itself"
             raise SettingsError(what, f"Leave {name} out, or run an agent of agentnb: leave acp out")
+    if given.get("on_limit") == FINAL_ANSWER:
+        what = f"on_limit={FINAL_ANSWER!r} does not reach {PROVIDER}:{given['acp']}, which cannot be held from calling tools"
+        raise SettingsError(what, "Use stop or raise, or run an agent of agentnb: leave acp out")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -78,7 +78,7 @@ class AcpModel:
         self._cancelling: asyncio.Future[None] | None = None
         """The event loop holds tasks only weakly."""
         self._heard = 0
-        """Parts of what the person has said that the agent was told."""
+        """Messages of the log whose words the agent has, or was told."""
         self._spending = Spending(self._agent)
         tools = () if functions is None else tuple(functions)
         groups = [tool.group for tool in tools if isinstance(tool, BuiltinTool)]
@@ -88,6 +88,8 @@ class AcpModel:
         self.tools = ForeignToolbox(self, [tool for tool in tools if tool.spec.name not in served])
         self.folder: WatchedFolder
         """The working folder, once `watch_folder` has looked at it."""
+        self._run: Run
+        """The run as its log has it, from then on."""
         self._tell_todos = tell_todos
         self._plan: list[Any] | None = None
         self._calls: list[ForeignCall] = []
@@ -111,7 +113,7 @@ class AcpModel:
         if (question := self._ask_to_start()) is not None:
             yield question
             return
-        if self._session is None and (notice := await self._begin(request)) is not None:
+        if self._session is None and (notice := await self._begin()) is not None:
             yield notice
         session = self._session
         assert session is not None, "it has begun"
@@ -119,7 +121,9 @@ class AcpModel:
             yield Notice(f"{self.name} has changed the arguments of {name} after the call was judged")
         rejected = self._reject()
         if not session.is_in_turn:
-            session.prompt(self._untold(request))
+            untold = self._untold()
+            assert untold, "a round begins with what the person has said, or within a turn"
+            session.prompt(untold)
         pieces, usage = Pieces(asyncio.get_running_loop().time), UNKNOWN
         while True:
             item = await session.next(pieces.due)
@@ -139,7 +143,7 @@ class AcpModel:
                 return
             reply = self._reply_of_turn(session, item, pieces)
             usage = reply.usage if usage is UNKNOWN else usage + reply.usage
-            untold = self._untold(request)
+            untold = self._untold()
             if not untold:
                 yield replace(reply, usage=usage)
                 self._check_end(reply)
@@ -197,15 +201,12 @@ class AcpModel:
         return Reply(Message("assistant", (ToolCall(START, about),)), UNKNOWN, CALLS)
 
     def _reject(self) -> list[ForeignCall]:
-        """Reject the calls of the last reply that may not run, and return them."""
-        rejected = [call for call in self._calls if not call.answer.done()]
-        for call in rejected:
-            call.answer.set_result(False)
-            if call.function:
-                call.end.set()
-        return rejected
+        """Reject the calls of the last reply that nobody has answered, and return all that were not allowed."""
+        for call in self._calls:
+            _reject(call)
+        return [call for call in self._calls if not call.answer.result()]
 
-    async def _begin(self, request: Request) -> Notice | None:
+    async def _begin(self) -> Notice | None:
         """Start the agent, with the conversation of the run before if it can load that; return a notice if it cannot."""
         agent, place = self._agent, self._foreign.place
         if place is not None:
@@ -220,25 +221,31 @@ class AcpModel:
         await session.start(self._work_dir, keys, self._mode, self._model, earlier)
         cost = _last_of(self._before, SESSION_COST)
         self._spending = Spending(self._agent, is_loaded=session.id == earlier, cost=cost)
-        if self._before is None:
+        is_resumed = self._is_recovered and session.id == earlier  # else all of the run is told
+        self._heard = _place_of_prompt(self._run.messages) if is_resumed else self._run.inherited
+        if self._before is None or session.id == earlier:
             return None
-        self._heard = len(_said_by_person(request.messages)) - _parts_of_prompt(request)
-        if session.id == earlier:
-            return None
-        if self._is_recovered:  # all of the run is told again
-            self._heard = len(_said_by_person(request.messages[: self._before.inherited]))
         return Notice(f"{self.name} cannot load the conversation of run {self._before.id}: it begins a new one")
 
-    def _untold(self, request: Request) -> list[dict[str, Any]]:
-        """Return what the person has said since the last turn, as blocks of a prompt."""
-        parts = _said_by_person(request.messages)
-        new, self._heard = parts[self._heard :], len(parts)
-        return [_block(part) for part in new]
+    def _untold(self) -> list[dict[str, Any]]:
+        """Return what the person has said since the last turn, as blocks of a prompt.
+
+        It is read in the log: a request joins messages, so that a later one may say more in as many parts.
+        """
+        messages = self._run.messages
+        new, self._heard = messages[self._heard :], len(messages)
+        said = [part for message in new if message.role == "user" for part in message.parts]
+        return [_block(part) for part in said if isinstance(part, Text | Image)]
 
     @property
     def is_in_turn(self) -> bool:
         """Whether the agent works by itself: a pause of the run waits for the end of its turn, or for its next question."""
         return self._session is not None and self._session.is_in_turn
+
+    def refused(self, call_id: str) -> None:
+        """Tell the agent at once that a call is not allowed: it may wait for that before it ends the others."""
+        if (call := self.call_of(call_id)) is not None:
+            _reject(call)
 
     def call_of(self, call_id: str) -> ForeignCall | None:
         """Return the call of this id."""
@@ -251,7 +258,7 @@ class AcpModel:
 
     async def watch_folder(self, log: EventLog) -> None:
         """Look at the working folder, to know later what has changed there although agentnb did not write it."""
-        store = getattr(log.store, "folder", None)
+        self._run, store = log.run, getattr(log.store, "folder", None)
         self.folder = await asyncio.to_thread(WatchedFolder, self._work_dir, store)
 
     async def close(self) -> None:
@@ -260,15 +267,20 @@ class AcpModel:
             await self._session.close()
 
 
-def _said_by_person(messages: Iterable[Message]) -> list[Text | Image]:
-    """Return all that the person has said in a conversation; what they said beside calls is with the results of these."""
-    asked = [message for message in messages if message.role in ("user", "tool")]
-    return [part for message in asked for part in message.parts if isinstance(part, Text | Image)]
+def _reject(call: ForeignCall) -> None:
+    """Tell the agent that a call is not allowed; no-op if that was decided."""
+    if not call.answer.done():
+        call.answer.set_result(False)
+        if call.function:
+            call.end.set()
 
 
-def _parts_of_prompt(request: Request) -> int:
-    last = next(message for message in reversed(request.messages) if message.role == "user")
-    return len([part for part in last.parts if isinstance(part, Text | Image)])
+def _place_of_prompt(messages: Sequence[Message]) -> int:
+    """Return the index of the first of the newest messages that the person has said one after the other."""
+    place = next(index for index in range(len(messages), 0, -1) if messages[index - 1].role == "user")
+    while place > 0 and messages[place - 1].role == "user":
+        place -= 1
+    return place
 
 
 def _last_of(run: Run | None, key: str) -> Any:
@@ -302,7 +314,7 @@ class ForeignTool:
     timeout = None
 
     def __init__(self, model: AcpModel, form: Kind) -> None:
-        self._model = model
+        self._model, self.refused = model, model.refused
         properties = {form.subject: {"type": "string"}} if form.subject else {}
         self.spec = ToolSpec(form.name, "", {"type": "object", "properties": properties})
         self.effects, self.flag = form.effects, form.flag
@@ -355,7 +367,7 @@ class FunctionAtDoor(VirtualTool):
 
     def __init__(self, model: AcpModel, behind: Tool) -> None:
         super().__init__(behind.spec.name, _never, behind)
-        self._model, self._function = model, behind
+        self._model, self._function, self.refused = model, behind, model.refused
         self.parallel_safe, self.blocking = behind.parallel_safe, behind.blocking
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:

@@ -136,11 +136,9 @@ class Session:
                 )
                 servers = [] if self._door is None else [await self._door.open(self._agent.env.get("HOME"))]
                 about = {"cwd": str(work_dir), "mcpServers": servers}
-                if earlier and _mapping(begun.get("agentCapabilities")).get("loadSession"):
-                    self.id, self._is_loading = earlier, True
-                    opened = await self._request("session/load", sessionId=earlier, **about)
-                    self._is_loading = False
-                else:
+                can_load = bool(earlier and _mapping(begun.get("agentCapabilities")).get("loadSession"))
+                opened = await self._load(earlier, about) if can_load else None
+                if opened is None:
                     opened = await self._request("session/new", **about)
                     self.id = str(opened.get("sessionId", ""))
                 if not self.id:
@@ -153,6 +151,18 @@ class Session:
                     await self._request("session/set_config_option", sessionId=self.id, configId="model", value=model)
         except TimeoutError as error:
             raise ModelError(f"{self.name} did not answer for {SECONDS_TO_START} s", self._last_words()) from error
+
+    async def _load(self, earlier: str, about: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Load a session, and return what was opened; None if the agent has it no longer, as one that was deleted."""
+        self.id, self._is_loading = earlier, True
+        try:
+            return await self._request("session/load", sessionId=earlier, **about)  # type: ignore[no-any-return]
+        except ModelError as error:
+            if isinstance(error.__cause__, RequestError):
+                return None
+            raise
+        finally:
+            self._is_loading = False
 
     async def cancel(self) -> None:
         """Ask the agent to end the turn that runs, and wait a moment for that."""

@@ -292,6 +292,17 @@ class Agent:
         self.end(first, "beta")
         self.say("Both.")
 
+    def both(self) -> None:
+        """Ask about two calls at once, and end them once both are answered."""
+        calls = self.call("edit", "Write a.txt", path="a.txt", content=""), self.call("execute", "ls", command="ls")
+        for number, call_id in enumerate(calls):
+            params = {"sessionId": self.session, "toolCall": {"toolCallId": call_id}, "options": OPTIONS}
+            self.send(id=f"both-{number}", method="session/request_permission", params=params)
+        answers = {message["id"]: message["result"]["outcome"]["optionId"] for message in (self.receive(), self.receive())}
+        for number, call_id in enumerate(calls):
+            self.end(call_id, answers[f"both-{number}"], "completed" if answers[f"both-{number}"] == "yes" else "failed")
+        self.say(str(sorted(answers.values())))
+
     def plan(self) -> None:
         """Tell a plan, twice."""
         entries = [{"content": "Load", "status": "in_progress", "priority": "high"}, {"content": "Tell", "status": "pending"}]
@@ -303,6 +314,12 @@ class Agent:
         """Start a process that leaves the group, and wait for a cancellation."""
         subprocess.Popen(["sleep", "600"], start_new_session=True)
         self.say("Sleeping")
+        while not self.is_cancelled:
+            self.is_cancelled = self.receive().get("method") == "session/cancel"
+
+    def muse(self) -> None:
+        """Think without a word, and wait for a cancellation."""
+        self.say("Hm", "agent_thought_chunk")
         while not self.is_cancelled:
             self.is_cancelled = self.receive().get("method") == "session/cancel"
 
@@ -450,6 +467,9 @@ class Agent:
             modes = [{"id": name, "name": name} for name in ("default", "auto")]
             return {"sessionId": self.session, "modes": {"currentModeId": self.mode, "availableModes": modes}}
         if method == "session/load":
+            self.say("Lost ")  # no news, whatever comes of it
+            if "lost" in sys.argv:
+                raise KeyError(params["sessionId"])
             self.session = params["sessionId"]
             self.cost, self.turns = 0.75, 7
             self.update("user_message_chunk", content={"type": "text", "text": "hello"})

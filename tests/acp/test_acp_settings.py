@@ -30,6 +30,12 @@ def test_a_setting_that_cannot_reach_it_is_refused_by_name(fake: Callable[..., A
         fake(**{name: REFUSED[name]})
 
 
+def test_a_final_answer_without_tools_is_refused(fake: Callable[..., Agent]) -> None:
+    with pytest.raises(SettingsError, match=r"^on_limit='final_answer' does not reach acp:fake"):
+        fake(on_limit="final_answer")
+    assert {fake(on_limit=word).limits.on_limit for word in ("stop", "raise")} == {"stop", "raise"}
+
+
 def test_a_copy_is_checked_as_the_first_was(fake: Callable[..., Agent]) -> None:
     first = fake()
     assert replace(first, mode="auto").run_sync("mode", approve="auto").text == "auto"

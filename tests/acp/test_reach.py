@@ -69,6 +69,17 @@ def test_the_start_of_an_unknown_agent_is_asked_about_once(fake: Callable[..., A
 
 
 @pytest.mark.usefixtures("unsure")
+def test_what_is_said_during_the_question_follows_the_prompt(fake: Callable[..., Agent]) -> None:
+    def approve(call: ToolCall, run: object) -> bool:
+        live.say("hello")
+        return True
+
+    first = fake().run_sync("plan", approve=lambda call, run: True)
+    live = fake().start("odd", approve=approve, continue_from=first)
+    assert live.result(20).text == "Odd.Hello there."
+
+
+@pytest.mark.usefixtures("unsure")
 def test_an_unknown_agent_starts_unasked_on_the_word_auto(fake: Callable[..., Agent]) -> None:
     run = fake().run_sync("hello", approve="auto")
     assert (run.text, len(run.rounds)) == ("Hello there.", 1)

@@ -61,9 +61,9 @@ def test_many_pieces_make_few_events(fake: Make) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="agents of others run on POSIX systems only")
-@pytest.mark.parametrize("is_forgetful", [False, True])
+@pytest.mark.parametrize("misbehaviour", ["", "forgetful", "lost"])
 def test_what_streamed_before_a_kill_is_in_the_log(
-    fake: Make, table: dict[str, KnownAgent], tmp_path: Path, is_forgetful: bool
+    fake: Make, table: dict[str, KnownAgent], tmp_path: Path, misbehaviour: str
 ) -> None:
     code = KERNEL.format(folder=str(Path(__file__).parent))
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=tmp_path) as kernel:
@@ -73,12 +73,11 @@ def test_what_streamed_before_a_kill_is_in_the_log(
     store = Store(tmp_path / "runs")
     (cut,) = map(store.load, store.ids())
     assert (cut.status, cut.text, cut.last_round.stop_reason) == ("interrupted", "Half", "broken_off")
-    if is_forgetful:
-        table["fake"] = replace(table["fake"], command=(*table["fake"].command, "forgetful"))
+    table["fake"] = replace(table["fake"], command=(*table["fake"].command, misbehaviour))
     (tmp_path / "go").touch()
     again = asyncio.run(recover(cut.id, agent=fake(), store=store))
     # It loads the session, and is told to continue; one that cannot is told the prompt again.
-    assert [current.text for current in again.rounds] == ["Half", "Half and half." if is_forgetful else ""]
+    assert [current.text for current in again.rounds] == ["Half", "Half and half." if misbehaviour else ""]
     check_events(again.events, "the log")
 
 

@@ -96,6 +96,14 @@ def test_a_call_that_is_not_allowed_is_rejected(fake: Make, tmp_path: Path, opti
     assert not (tmp_path / "a.txt").exists()
 
 
+@pytest.mark.parametrize("denied", ["write_file", "bash"])
+def test_a_denial_is_told_while_other_calls_run(fake: Make, denied: str) -> None:
+    rules = {"write_file": "allow", "bash": "allow", denied: "deny"}
+    run = fake(max_seconds=20).run_sync("both", permissions=rules)
+    assert (run.status, run.text, list(run.warnings)) == ("completed", "['no', 'yes']", [])
+    check_events(run.events, "the log")
+
+
 def test_arguments_that_the_person_edits_are_a_rejection(fake: Make, tmp_path: Path) -> None:
     run = fake().run_sync("write", approve=lambda call, run: {"path": "b.txt", "content": "beta"})
     assert run.text == "Was rejected."
@@ -240,17 +248,17 @@ def test_questions_show_the_call(fake: Make) -> None:
     assert (asked.about.tool, "alpha" in asked.about.arguments) == ("write_file", True)
 
 
-@pytest.mark.parametrize("is_forgetful", [False, True])
+@pytest.mark.parametrize("misbehaviour", ["", "forgetful", "lost"])
 def test_a_conversation_goes_on_where_the_agent_can_load_it(
-    fake: Make, table: dict[str, KnownAgent], is_forgetful: bool
+    fake: Make, table: dict[str, KnownAgent], misbehaviour: str
 ) -> None:
-    if is_forgetful:
-        table["fake"] = replace(table["fake"], command=(*table["fake"].command, "forgetful"))
+    table["fake"] = replace(table["fake"], command=(*table["fake"].command, misbehaviour))
     first = fake().run_sync("session")
     second = fake().run_sync("session", continue_from=first)
-    assert (second.text == first.text) is not is_forgetful
+    assert (second.text == first.text) is not bool(misbehaviour)
+    assert second.text.startswith("s-")
     warnings = [event.message for event in second.events if isinstance(event, Warned)]
-    assert bool(warnings) is is_forgetful
+    assert bool(warnings) is bool(misbehaviour)
     assert all("cannot load the conversation" in warning for warning in warnings)
 
 
@@ -294,10 +302,10 @@ def test_a_pause_holds_the_next_turn(fake: Make) -> None:
     assert told == ["there.", "pause", "say", "resume", "default"]
 
 
-@pytest.mark.parametrize("prompt", ["sleep", "write"])
+@pytest.mark.parametrize("prompt", ["sleep", "muse", "write"])
 def test_what_is_said_now_ends_the_turn_and_is_the_next_prompt(fake: Make, prompt: str) -> None:
     def watch(item: object) -> None:
-        if item == TextDelta("Sleeping") or isinstance(item, QuestionAsked):
+        if item in (TextDelta("Sleeping"), ThinkingDelta("Hm")) or isinstance(item, QuestionAsked):
             live.say("mode", now=True)
 
     live = fake().start(prompt, watch=watch)

@@ -132,6 +132,8 @@ class ToolCalls:
         self._open.pop(call.made.id, None)
         made, parent_call, step = call.started or call.made, call.parent_call, call.step
         self._log.emit(CallBlocked, call=made, result=result, rule=block.rule, parent_call=parent_call, step=step)
+        if (refused := getattr(call.tool, "refused", None)) is not None:  # its maker waits for the verdict
+            refused(call.made.id)
 
     def reopen(self, call: Call) -> None:
         """Take a call that a process which died had begun."""
