@@ -318,7 +318,7 @@ class ForeignTool:
         if not call.answer.done():
             call.answer.set_result(call.given is None)
             call.context.set_result(context)
-        await call.end.wait()
+        await call.wait()
         return call.given or call.outcome
 
     def _refusal(self, call: ForeignCall, arguments: Any) -> ToolOutcome | None:

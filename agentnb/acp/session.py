@@ -78,8 +78,6 @@ class Session:
         self.name = name
         self._folder, self._terminals = folder, Terminals(shell or Shell())
         self._work_dir = Path()
-        self._inner: set[asyncio.Task[None]] = set()
-        """Calls that agentnb makes for the agent within one that runs."""
         functions = tuple(tools)
         self._door = Door(functions, self._call_function) if functions else None
         self._titles = frozenset([join.join((NAME, tool.name)) for tool in functions for join in JOINS])
@@ -265,7 +263,9 @@ class Session:
             if not self._is_loading:  # what a loaded session tells again is no news
                 self._take(params["update"])
         elif message.get("method") == "session/request_permission" and isinstance(params.get("toolCall"), dict):
-            self._call(params["toolCall"], is_question=True).ask(params["toolCall"], params.get("options"), self._work_dir)
+            call = self._call(params["toolCall"], is_question=True)
+            call.ask(params["toolCall"], params.get("options"), self._work_dir)
+            self._judge_within(call)
         self._news.set()
 
     def _take(self, update: Mapping[str, Any]) -> None:
@@ -278,7 +278,7 @@ class Session:
                 if (usage := _about(update).get("usage")) is not None:
                     self.usages.append(usage)
             case "tool_call" | "tool_call_update":
-                self._call(update)
+                self._judge_within(self._call(update))
             case "plan":
                 self.plan = [*entries] if isinstance(entries := update.get("entries"), list) else []
             case "usage_update":
@@ -310,9 +310,7 @@ class Session:
         call = self._begin_call(ForeignCall(unguessable, function))
         call.is_own = True
         call.merge({"title": function or name, "kind": kind, "rawInput": dict(arguments), "status": "in_progress"})
-        running = [outer.context.result() for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()]
-        if running:
-            self._run_within(call, running[-1])
+        self._judge_within(call)
         self._news.set()
         return call
 
@@ -351,6 +349,7 @@ class Session:
             call = self._begin_own_call(kind, arguments, kind=kind)
         elif call.options is None:
             call.options = ()
+            self._judge_within(call)
             self._news.set()
         allowed = await asyncio.shield(call.answer) and (call.is_own or call.covers(kind, subject, self._work_dir))
         outcome = call.given or failure("denied", DENIED)
@@ -364,10 +363,17 @@ class Session:
         call.close("failed", outcome.text)
         raise RequestError.invalid_params({"details": outcome.text})
 
-    def _run_within(self, call: ForeignCall, context: ToolContext) -> None:
-        """Make a call within one that runs: the loop waits for that, and would not come to another."""
+    def _judge_within(self, call: ForeignCall) -> None:
+        """Make a call that is ready within one that runs, if any: the loop waits for that, and would not come to another."""
+        if call.is_at_door or not call.is_ready or call.id not in self._announced:
+            return
+        running = [outer for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()]
+        if running:
+            self._run_within(call, running[-1])
+
+    def _run_within(self, call: ForeignCall, outer: ForeignCall) -> None:
         del self._announced[call.id]
-        made = call.take()
+        made, context = call.take(), outer.context.result()
 
         async def run() -> None:
             within.set(call)
@@ -381,8 +387,8 @@ class Session:
                     call.end.set()
 
         task = asyncio.ensure_future(run())
-        self._inner.add(task)
-        task.add_done_callback(self._inner.discard)
+        outer.inner.add(task)
+        task.add_done_callback(outer.inner.discard)
 
     async def _write(self, params: Mapping[str, Any]) -> dict[str, Any]:
         path, text = _text_of(params, "path"), _text_of(params, "content")

@@ -412,6 +412,17 @@ class Agent:
         """Do so while a command runs."""
         self.offered(self.call("execute", "make", command="make"))
 
+    def subagent(self) -> None:
+        """Run a call, and make one within it that ends after it."""
+        outer = self.call("other", "Task", prompt="look")
+        self.update("tool_call_update", toolCallId=outer, status="in_progress")
+        inner = self.call("execute", "ls", command="ls")
+        time.sleep(0.3)
+        answer = self.ask(inner)
+        self.end(outer, "Task done.")
+        self.end(inner, answer)
+        self.say(answer)
+
     def offered(self, call_id: str, **about: Any) -> None:
         """Ask about a call, and call the first tool of the server within it."""
         (server,) = self.servers

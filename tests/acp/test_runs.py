@@ -102,6 +102,15 @@ def test_arguments_that_the_person_edits_are_a_rejection(fake: Make, tmp_path: P
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.parametrize(("verdict", "answer"), [("allow", "yes"), ("deny", "no")])
+def test_a_call_is_judged_while_another_runs(fake: Make, verdict: str, answer: str) -> None:
+    run = fake().start("subagent", permissions={"bash": verdict}, approve="auto").result(20)
+    (task,) = run.rounds[0].records
+    assert (run.text, [record.call.name for record in task.inner]) == (answer, ["bash"])
+    assert task.inner[0].result is not None and task.inner[0].result.is_error is (verdict == "deny")
+    check_events(run.events, "the log")
+
+
 def test_it_starts_in_the_mode_in_which_it_asks(fake: Make) -> None:
     assert fake().run_sync("mode").text == "default"
     assert fake(mode="auto").run_sync("mode").text == "auto"
