@@ -402,6 +402,12 @@ class Agent:
         """List the tools of the server that it was given, and call the first with three numbers."""
         self.offered(self.call("other", "notebook_total", numbers=[1, 2, 3]))
 
+    def masked(self) -> None:
+        """Call it too, and tell how many keys were masked in what it returned."""
+        (server,) = self.servers
+        _, result = asyncio.run(called(server))
+        self.say(str(result.count("[key]")))
+
     def named(self) -> None:
         """Do so, with the name of the tool beside a title, as qwen does."""
         call_id = self.call("other", "total (notebook MCP Server)")
