@@ -146,7 +146,7 @@ class ForeignCall:
     def _read_arguments(self) -> None:
         """Take its text for its arguments: before a call may run, kimi sends them as JSON there."""
         text = "".join(part.text for block in self.content for part in _parts(block) if isinstance(part, Text))
-        with suppress(msgspec.DecodeError):
+        with suppress(msgspec.DecodeError, UnicodeError, RecursionError):
             self.input = msgspec.json.decode(text, type=dict[str, Any])
 
     def covers(self, kind: str, subject: str, folder: Path) -> bool:

@@ -320,8 +320,10 @@ class Session:
             return None
         if method == "session/request_permission":
             call = self.calls[str(params["toolCall"]["toolCallId"])]
+            if call.options is None:  # the question could not be read, so nobody will judge it
+                return {"outcome": {"outcome": "cancelled"}}
             is_allowed = call.is_at_door or (await asyncio.shield(call.answer) and not call.asks_anew)
-            of_kind = [option for option in call.options or () if option.get("kind") == KINDS_OF_OPTIONS[is_allowed]]
+            of_kind = [option for option in call.options if option.get("kind") == KINDS_OF_OPTIONS[is_allowed]]
             chosen = next((option["optionId"] for option in of_kind if "optionId" in option), None)
             return {"outcome": {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}}
         serve = {"fs/write_text_file": self._write, "fs/read_text_file": self._read}

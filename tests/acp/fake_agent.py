@@ -277,6 +277,17 @@ class Agent:
         content = [{"type": "content", "content": {"type": "text", "text": "Running: touch a.txt"}}]
         self.end(call_id, self.ask(call_id, title="Bash", content=content))
 
+    def garbled(self) -> None:
+        """Ask about calls with texts that are no JSON, and tell the answers."""
+        answers = []
+        for text in ("\ud800", 10_000 * '{"a":'):
+            call_id = self.call("execute", "Bash")
+            content = [{"type": "content", "content": {"type": "text", "text": text}}]
+            self.update("tool_call_update", toolCallId=call_id, content=content)
+            answers.append(self.ask(call_id, title="Bash"))
+            self.end(call_id, "")
+        self.say(" ".join(answers))
+
     def unannounced(self) -> None:
         """Have files written that no call names, one of them elsewhere."""
         for path in (self.argument or "b.txt", "../outside.txt"):

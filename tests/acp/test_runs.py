@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from agentnb import Agent, replay
+from agentnb.acp.calls import ForeignCall
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.record import UNKNOWN_UPDATES
 from agentnb.agent.from_log import agent_of
@@ -65,6 +66,12 @@ def test_arguments_that_come_as_a_growing_text_are_judged_whole(fake: Make) -> N
     (record,) = [record for current in run.rounds for record in current.records]
     assert (record.call.name, record.call.arguments) == ("bash", {"command": "touch a.txt"})
     assert [event.call.name for event in run.events if isinstance(event, CallBlocked)] == ["bash"]
+
+
+def test_a_question_that_cannot_be_read_is_answered(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fake().start("garbled", approve="auto").result(20).text == "yes yes"
+    monkeypatch.setattr(ForeignCall, "ask", None)  # a fault of agentnb
+    assert fake().start("garbled", approve="auto").result(20).text == "cancelled cancelled"
 
 
 def test_a_call_is_asked_about_before_it_has_any_effect(fake: Make, tmp_path: Path) -> None:
