@@ -35,7 +35,7 @@ from agentnb.settings import redact_values, values_of
 from agentnb.tools import tool_errors
 from agentnb.tools.builtin.group import BuiltinTool
 from agentnb.tools.builtin.shell.group import Shell
-from agentnb.tools.subject import WRITE_TOOL, Subject
+from agentnb.tools.subject import WRITE_TOOL, Subject, kind_of_subject, value_of_subject
 from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
 from agentnb.tools.toolbox import Toolbox
 
@@ -364,6 +364,8 @@ class FunctionAtDoor(VirtualTool):
         outcome = tool_errors.cancelled()
         try:
             outcome = await self._function.run(arguments, context)
+            if outcome.ok:
+                self._take_written(arguments)
         except Exception as error:
             outcome = tool_errors.raised(self.spec.name, error)
             raise
@@ -374,6 +376,12 @@ class FunctionAtDoor(VirtualTool):
                     call.answer.set_result(True)
                 call.end.set()
         return outcome
+
+    def _take_written(self, arguments: Any) -> None:
+        """Have the watched folder know a file that agentnb wrote, so that an undo puts it back."""
+        is_ours = isinstance(self._function, BuiltinTool)  # a function of the person keeps nothing for an undo
+        if is_ours and kind_of_subject(self) == "path" and "write" in (self.effects or ()):
+            self._model.folder.take(value_of_subject(self, arguments) or "")
 
 
 def _never(arguments: Any, context: ToolContext) -> None:

@@ -413,6 +413,12 @@ class Agent:
         """List the tools of the server that it was given, and call the first with three numbers."""
         self.offered(self.call("other", "notebook_total", numbers=[1, 2, 3]))
 
+    def replaced(self) -> None:
+        """Have the word older of the named file replaced through the server."""
+        (server,) = self.servers
+        _, result = asyncio.run(called(server, path=self.argument, old="older", new="newer"))
+        self.say(result)
+
     def masked(self) -> None:
         """Call it too, and tell how many keys were masked in what it returned."""
         (server,) = self.servers
@@ -524,8 +530,8 @@ class Agent:
                 time.sleep(600)
 
 
-async def called(server: dict[str, Any]) -> tuple[str, str]:
-    """Call the first tool of a server, and return its name and its result."""
+async def called(server: dict[str, Any], **arguments: Any) -> tuple[str, str]:
+    """Call the first tool of a server, by default with three numbers, and return its name and its result."""
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
@@ -533,7 +539,7 @@ async def called(server: dict[str, Any]) -> tuple[str, str]:
     async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
         (tool,) = (await session.list_tools()).tools
-        result = await session.call_tool(tool.name, {"numbers": [1, 2, 3]})
+        result = await session.call_tool(tool.name, arguments or {"numbers": [1, 2, 3]})
         return tool.name, result.content[0].text  # type: ignore[union-attr]
 
 
