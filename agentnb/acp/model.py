@@ -177,8 +177,14 @@ class AcpModel:
             raise ModelError(f"{self.name}: {error[:MAX_ERROR]}", self._agent.sign_in)
 
     def _notices_of(self, rejected: Iterable[ForeignCall], item: Any, pieces: Pieces) -> Iterator[Notice]:
-        """Yield a warning about each call of the last reply that was not allowed, and ran or ended the turn all the same."""
-        is_over = not isinstance(item, list) and not pieces.parts
+        """Yield a warning about each call of the last reply that was not allowed, and ran or ended the turn all the same; at
+        the end of the turn about those that were never made.
+        """
+        ends = not isinstance(item, list)
+        is_over = ends and not pieces.parts
+        unmade = self._session.take_unmade() if ends and self._session is not None else []
+        if names := sorted({call.form.name for call in unmade}):
+            yield Notice(f"{self.name} announced calls that it did not make: {', '.join(names)}")
         for call in rejected:
             if call.status in ENDED and call.options is None and not call.is_own:
                 yield Notice(f"{self.name} did not ask about {call.form.name}: it may have run although it was not allowed")

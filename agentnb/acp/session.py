@@ -97,7 +97,7 @@ class Session:
         self.calls: dict[str, ForeignCall] = {}
         """All calls of the session, by id: agents report on calls long over, too."""
         self._announced: dict[str, ForeignCall] = {}
-        """Those of them that no reply has."""
+        """Those of them that no reply has, without those that come through the door."""
         self.unknown = UnknownUpdates()
         self.plan: list[Any] | None = None
         """The plan as last told; None before the first."""
@@ -210,9 +210,9 @@ class Session:
             self._news.clear()
             if self._deltas:
                 return self._deltas.popleft()
-            if any(call.is_ready for call in self._to_judge):
+            if any(call.is_ready for call in self._announced.values()):
                 await self._wait_for_others()
-                if ready := [call for call in self._to_judge if call.is_ready]:
+                if ready := [call for call in self._announced.values() if call.is_ready]:
                     for call in ready:
                         del self._announced[call.id]
                     return ready
@@ -228,15 +228,17 @@ class Session:
                 return None
             await self._news.wait()
 
-    @property
-    def _to_judge(self) -> list[ForeignCall]:
-        return [call for call in self._announced.values() if not call.is_at_door]
+    def take_unmade(self) -> list[ForeignCall]:
+        """Return the calls that were announced, and that the agent neither ran nor asked about; none of them is to come."""
+        unmade = [*self._announced.values()]
+        self._announced.clear()
+        return unmade
 
     async def _wait_for_others(self) -> None:
         """Wait a moment for calls that were announced together: an agent may ask about them one after the other, too."""
         with suppress(TimeoutError):
             async with asyncio.timeout(SECONDS_BESIDE):
-                while not all(call.is_ready for call in self._to_judge):
+                while not all(call.is_ready for call in self._announced.values()):
                     self._news.clear()
                     await self._news.wait()
 
@@ -297,6 +299,10 @@ class Session:
         names = {name.removeprefix("mcp__") for name in (call.title, _tool_name(update))}
         is_named = call.is_at_door or not names.isdisjoint(self._titles)
         call.is_at_door = is_named and call.form is UNKNOWN_KIND and call.made is None  # a model may write a title
+        if call.is_at_door:
+            self._announced.pop(call.id, None)
+        elif call.made is None:
+            self._announced.setdefault(call.id, call)
         return call
 
     def _begin_call(self, call: ForeignCall) -> ForeignCall:
@@ -367,7 +373,7 @@ class Session:
 
     def _judge_within(self, call: ForeignCall) -> None:
         """Make a call that is ready within one that runs, if any: the loop waits for that, and would not come to another."""
-        if call.is_at_door or not call.is_ready or call.id not in self._announced:
+        if not call.is_ready or call.id not in self._announced:
             return
         running = [outer for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()]
         if running:

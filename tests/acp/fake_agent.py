@@ -294,6 +294,10 @@ class Agent:
             answer = self.request("fs/write_text_file", path=str(Path(path).absolute()), content="beta\n")
             self.say("refused " if "error" in answer else "written ")
 
+    def idle(self) -> None:
+        """Announce a call, and make none."""
+        self.call("execute", "make", command="make")
+
     def two(self) -> None:
         """Make two calls at once, and ask about both."""
         first, second = self.call("read", "Read b.txt", path="b.txt"), self.call("execute", "ls", command="ls")

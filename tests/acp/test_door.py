@@ -70,6 +70,7 @@ def test_what_agent_and_door_would_both_ask_about_is_asked_once(fake: Make, play
     run = fake(tools=[written]).run_sync(play, approve=lambda call, run: True)
     assert run.text == "total: 6"
     assert len([event for event in run.events if isinstance(event, QuestionAsked)]) == 1
+    assert not run.warnings
 
 
 @pytest.mark.parametrize(("rules", "text"), [({}, "total: 6"), ({"total": "deny"}, "total: The person did not allow it.")])

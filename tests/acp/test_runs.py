@@ -224,6 +224,7 @@ def test_a_call_that_the_agent_leaves_open_ends_with_its_turn(fake: Make, prompt
     [
         ("unasked", "deny", "acp:fake did not ask about bash: it may have run although it was not allowed"),
         ("late", "deny", "acp:fake ended its turn after bash was not allowed"),
+        ("idle unasked", "allow", "acp:fake announced calls that it did not make: bash"),
         ("change", "allow", "acp:fake has changed the arguments of bash after the call was judged"),
     ],
 )
