@@ -102,6 +102,8 @@ class ForeignCall:
         self.context: asyncio.Future[ToolContext] = asyncio.get_running_loop().create_future()
         """The context in which it runs, once it does."""
         self.end = asyncio.Event()
+        self.inner: set[asyncio.Task[None]] = set()
+        """Calls that are made within it."""
         self.given: ToolOutcome | None = None
         """The outcome of a function of the notebook, or why agentnb refuses the call."""
         self.terminal: Terminal | None = None
@@ -144,7 +146,7 @@ class ForeignCall:
     def _read_arguments(self) -> None:
         """Take its text for its arguments: before a call may run, kimi sends them as JSON there."""
         text = "".join(part.text for block in self.content for part in _parts(block) if isinstance(part, Text))
-        with suppress(msgspec.DecodeError):
+        with suppress(msgspec.DecodeError, UnicodeError, RecursionError):
             self.input = msgspec.json.decode(text, type=dict[str, Any])
 
     def covers(self, kind: str, subject: str, folder: Path) -> bool:
@@ -158,6 +160,12 @@ class ForeignCall:
         arguments = self.arguments if self.made is None else self.made.arguments  # what was judged counts
         named = arguments.get(self.form.subject or "")
         return _are_same(named, subject, self.form.subject, folder)
+
+    async def wait(self) -> None:
+        """Wait for its end, and for that of the calls within it: they would be given up with it."""
+        await self.end.wait()
+        while self.inner:
+            await asyncio.wait(self.inner)
 
     def close(self, status: str, text: str) -> None:
         """End it, if it is agentnb that makes it."""

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from agentnb.acp import bridge
 from agentnb.acp.process import MAX_LINE_BYTES
+from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
 from agentnb.tools.tool import ToolOutcome, failure
 
@@ -87,7 +88,7 @@ class Door:
             outcome = await self._call(params.name, params.arguments or {})
         else:
             outcome = failure("unknown_tool", f"There is no function {params.name}.", f"There is {', '.join(offered)}.")
-        return CallToolResult(content=[TextContent(type="text", text=outcome.text)], is_error=not outcome.ok)
+        return CallToolResult(content=[TextContent(type="text", text=redact(outcome.text))], is_error=not outcome.ok)
 
 
 class _Lines:

@@ -35,7 +35,7 @@ from agentnb.settings import redact_values, values_of
 from agentnb.tools import tool_errors
 from agentnb.tools.builtin.group import BuiltinTool
 from agentnb.tools.builtin.shell.group import Shell
-from agentnb.tools.subject import WRITE_TOOL, Subject
+from agentnb.tools.subject import WRITE_TOOL, Subject, kind_of_subject, value_of_subject
 from agentnb.tools.tool import Tool, ToolContext, ToolOutcome, failure
 from agentnb.tools.toolbox import Toolbox
 
@@ -181,8 +181,14 @@ class AcpModel:
             raise ModelError(f"{self.name}: {error[:MAX_ERROR]}", self._agent.sign_in)
 
     def _notices_of(self, rejected: Iterable[ForeignCall], item: Any, pieces: Pieces) -> Iterator[Notice]:
-        """Yield a warning about each call of the last reply that was not allowed, and ran or ended the turn all the same."""
-        is_over = not isinstance(item, list) and not pieces.parts
+        """Yield a warning about each call of the last reply that was not allowed, and ran or ended the turn all the same; at
+        the end of the turn about those that were never made.
+        """
+        ends = not isinstance(item, list)
+        is_over = ends and not pieces.parts
+        unmade = self._session.take_unmade() if ends and self._session is not None else []
+        if names := sorted({call.form.name for call in unmade}):
+            yield Notice(f"{self.name} announced calls that it did not make: {', '.join(names)}")
         for call in rejected:
             if call.status in ENDED and call.options is None and not call.is_own:
                 yield Notice(f"{self.name} did not ask about {call.form.name}: it may have run although it was not allowed")
@@ -330,7 +336,7 @@ class ForeignTool:
         if not call.answer.done():
             call.answer.set_result(call.given is None)
             call.context.set_result(context)
-        await call.end.wait()
+        await call.wait()
         return call.given or call.outcome
 
     def _refusal(self, call: ForeignCall, arguments: Any) -> ToolOutcome | None:
@@ -376,6 +382,8 @@ class FunctionAtDoor(VirtualTool):
         outcome = tool_errors.cancelled()
         try:
             outcome = await self._function.run(arguments, context)
+            if outcome.ok:
+                self._take_written(arguments)
         except Exception as error:
             outcome = tool_errors.raised(self.spec.name, error)
             raise
@@ -386,6 +394,12 @@ class FunctionAtDoor(VirtualTool):
                     call.answer.set_result(True)
                 call.end.set()
         return outcome
+
+    def _take_written(self, arguments: Any) -> None:
+        """Have the watched folder know a file that agentnb wrote, so that an undo puts it back."""
+        is_ours = isinstance(self._function, BuiltinTool)  # a function of the person keeps nothing for an undo
+        if is_ours and kind_of_subject(self) == "path" and "write" in (self.effects or ()):
+            self._model.folder.take(value_of_subject(self, arguments) or "")
 
 
 def _never(arguments: Any, context: ToolContext) -> None:

@@ -78,8 +78,6 @@ class Session:
         self.name = name
         self._folder, self._terminals = folder, Terminals(shell or Shell())
         self._work_dir = Path()
-        self._inner: set[asyncio.Task[None]] = set()
-        """Calls that agentnb makes for the agent within one that runs."""
         functions = tuple(tools)
         self._door = Door(functions, self._call_function) if functions else None
         self._titles = frozenset([join.join((NAME, tool.name)) for tool in functions for join in JOINS])
@@ -99,7 +97,7 @@ class Session:
         self.calls: dict[str, ForeignCall] = {}
         """All calls of the session, by id: agents report on calls long over, too."""
         self._announced: dict[str, ForeignCall] = {}
-        """Those of them that no reply has."""
+        """Those of them that no reply has, without those that come through the door."""
         self.unknown = UnknownUpdates()
         self.plan: list[Any] | None = None
         """The plan as last told; None before the first."""
@@ -222,9 +220,9 @@ class Session:
             self._news.clear()
             if self._deltas:
                 return self._deltas.popleft()
-            if any(call.is_ready for call in self._to_judge):
+            if any(call.is_ready for call in self._announced.values()):
                 await self._wait_for_others()
-                if ready := [call for call in self._to_judge if call.is_ready]:
+                if ready := [call for call in self._announced.values() if call.is_ready]:
                     for call in ready:
                         del self._announced[call.id]
                     return ready
@@ -240,15 +238,17 @@ class Session:
                 return None
             await self._news.wait()
 
-    @property
-    def _to_judge(self) -> list[ForeignCall]:
-        return [call for call in self._announced.values() if not call.is_at_door]
+    def take_unmade(self) -> list[ForeignCall]:
+        """Return the calls that were announced, and that the agent neither ran nor asked about; none of them is to come."""
+        unmade = [*self._announced.values()]
+        self._announced.clear()
+        return unmade
 
     async def _wait_for_others(self) -> None:
         """Wait a moment for calls that were announced together: an agent may ask about them one after the other, too."""
         with suppress(TimeoutError):
             async with asyncio.timeout(SECONDS_BESIDE):
-                while not all(call.is_ready for call in self._to_judge):
+                while not all(call.is_ready for call in self._announced.values()):
                     self._news.clear()
                     await self._news.wait()
 
@@ -275,7 +275,9 @@ class Session:
             if not self._is_loading:  # what a loaded session tells again is no news
                 self._take(params["update"])
         elif message.get("method") == "session/request_permission" and isinstance(params.get("toolCall"), dict):
-            self._call(params["toolCall"], is_question=True).ask(params["toolCall"], params.get("options"), self._work_dir)
+            call = self._call(params["toolCall"], is_question=True)
+            call.ask(params["toolCall"], params.get("options"), self._work_dir)
+            self._judge_within(call)
         self._news.set()
 
     def _take(self, update: Mapping[str, Any]) -> None:
@@ -288,7 +290,7 @@ class Session:
                 if (usage := _about(update).get("usage")) is not None:
                     self.usages.append(usage)
             case "tool_call" | "tool_call_update":
-                self._call(update)
+                self._judge_within(self._call(update))
             case "plan":
                 self.plan = [*entries] if isinstance(entries := update.get("entries"), list) else []
             case "usage_update":
@@ -307,6 +309,10 @@ class Session:
         names = {name.removeprefix("mcp__") for name in (call.title, _tool_name(update))}
         is_named = call.is_at_door or not names.isdisjoint(self._titles)
         call.is_at_door = is_named and call.form is UNKNOWN_KIND and call.made is None  # a model may write a title
+        if call.is_at_door:
+            self._announced.pop(call.id, None)
+        elif call.made is None:
+            self._announced.setdefault(call.id, call)
         return call
 
     def _begin_call(self, call: ForeignCall) -> ForeignCall:
@@ -320,9 +326,7 @@ class Session:
         call = self._begin_call(ForeignCall(unguessable, function))
         call.is_own = True
         call.merge({"title": function or name, "kind": kind, "rawInput": dict(arguments), "status": "in_progress"})
-        running = [outer.context.result() for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()]
-        if running:
-            self._run_within(call, running[-1])
+        self._judge_within(call)
         self._news.set()
         return call
 
@@ -332,8 +336,10 @@ class Session:
             return None
         if method == "session/request_permission":
             call = self.calls[str(params["toolCall"]["toolCallId"])]
+            if call.options is None:  # the question could not be read, so nobody will judge it
+                return {"outcome": {"outcome": "cancelled"}}
             is_allowed = call.is_at_door or (await asyncio.shield(call.answer) and not call.asks_anew)
-            of_kind = [option for option in call.options or () if option.get("kind") == KINDS_OF_OPTIONS[is_allowed]]
+            of_kind = [option for option in call.options if option.get("kind") == KINDS_OF_OPTIONS[is_allowed]]
             chosen = next((option["optionId"] for option in of_kind if "optionId" in option), None)
             return {"outcome": {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}}
         serve = {"fs/write_text_file": self._write, "fs/read_text_file": self._read}
@@ -361,6 +367,7 @@ class Session:
             call = self._begin_own_call(kind, arguments, kind=kind)
         elif call.options is None:
             call.options = ()
+            self._judge_within(call)
             self._news.set()
         allowed = await asyncio.shield(call.answer) and (call.is_own or call.covers(kind, subject, self._work_dir))
         outcome = call.given or failure("denied", DENIED)
@@ -374,10 +381,17 @@ class Session:
         call.close("failed", outcome.text)
         raise RequestError.invalid_params({"details": outcome.text})
 
-    def _run_within(self, call: ForeignCall, context: ToolContext) -> None:
-        """Make a call within one that runs: the loop waits for that, and would not come to another."""
+    def _judge_within(self, call: ForeignCall) -> None:
+        """Make a call that is ready within one that runs, if any: the loop waits for that, and would not come to another."""
+        if not call.is_ready or call.id not in self._announced:
+            return
+        running = [outer for outer in self.calls.values() if outer.context.done() and not outer.end.is_set()]
+        if running:
+            self._run_within(call, running[-1])
+
+    def _run_within(self, call: ForeignCall, outer: ForeignCall) -> None:
         del self._announced[call.id]
-        made = call.take()
+        made, context = call.take(), outer.context.result()
 
         async def run() -> None:
             within.set(call)
@@ -391,8 +405,8 @@ class Session:
                     call.end.set()
 
         task = asyncio.ensure_future(run())
-        self._inner.add(task)
-        task.add_done_callback(self._inner.discard)
+        outer.inner.add(task)
+        task.add_done_callback(outer.inner.discard)
 
     async def _write(self, params: Mapping[str, Any]) -> dict[str, Any]:
         path, text = _text_of(params, "path"), _text_of(params, "content")

@@ -277,11 +277,26 @@ class Agent:
         content = [{"type": "content", "content": {"type": "text", "text": "Running: touch a.txt"}}]
         self.end(call_id, self.ask(call_id, title="Bash", content=content))
 
+    def garbled(self) -> None:
+        """Ask about calls with texts that are no JSON, and tell the answers."""
+        answers = []
+        for text in ("\ud800", 10_000 * '{"a":'):
+            call_id = self.call("execute", "Bash")
+            content = [{"type": "content", "content": {"type": "text", "text": text}}]
+            self.update("tool_call_update", toolCallId=call_id, content=content)
+            answers.append(self.ask(call_id, title="Bash"))
+            self.end(call_id, "")
+        self.say(" ".join(answers))
+
     def unannounced(self) -> None:
         """Have files written that no call names, one of them elsewhere."""
         for path in (self.argument or "b.txt", "../outside.txt"):
             answer = self.request("fs/write_text_file", path=str(Path(path).absolute()), content="beta\n")
             self.say("refused " if "error" in answer else "written ")
+
+    def idle(self) -> None:
+        """Announce a call, and make none."""
+        self.call("execute", "make", command="make")
 
     def two(self) -> None:
         """Make two calls at once, and ask about both."""
@@ -419,6 +434,18 @@ class Agent:
         """List the tools of the server that it was given, and call the first with three numbers."""
         self.offered(self.call("other", "notebook_total", numbers=[1, 2, 3]))
 
+    def replaced(self) -> None:
+        """Have the word older of the named file replaced through the server."""
+        (server,) = self.servers
+        _, result = asyncio.run(called(server, path=self.argument, old="older", new="newer"))
+        self.say(result)
+
+    def masked(self) -> None:
+        """Call it too, and tell how many keys were masked in what it returned."""
+        (server,) = self.servers
+        _, result = asyncio.run(called(server))
+        self.say(str(result.count("[key]")))
+
     def named(self) -> None:
         """Do so, with the name of the tool beside a title, as qwen does."""
         call_id = self.call("other", "total (notebook MCP Server)")
@@ -428,6 +455,17 @@ class Agent:
     def aside(self) -> None:
         """Do so while a command runs."""
         self.offered(self.call("execute", "make", command="make"))
+
+    def subagent(self) -> None:
+        """Run a call, and make one within it that ends after it."""
+        outer = self.call("other", "Task", prompt="look")
+        self.update("tool_call_update", toolCallId=outer, status="in_progress")
+        inner = self.call("execute", "ls", command="ls")
+        time.sleep(0.3)
+        answer = self.ask(inner)
+        self.end(outer, "Task done.")
+        self.end(inner, answer)
+        self.say(answer)
 
     def offered(self, call_id: str, **about: Any) -> None:
         """Ask about a call, and call the first tool of the server within it."""
@@ -516,8 +554,8 @@ class Agent:
                 time.sleep(600)
 
 
-async def called(server: dict[str, Any]) -> tuple[str, str]:
-    """Call the first tool of a server, and return its name and its result."""
+async def called(server: dict[str, Any], **arguments: Any) -> tuple[str, str]:
+    """Call the first tool of a server, by default with three numbers, and return its name and its result."""
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
@@ -525,7 +563,7 @@ async def called(server: dict[str, Any]) -> tuple[str, str]:
     async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
         (tool,) = (await session.list_tools()).tools
-        result = await session.call_tool(tool.name, {"numbers": [1, 2, 3]})
+        result = await session.call_tool(tool.name, arguments or {"numbers": [1, 2, 3]})
         return tool.name, result.content[0].text  # type: ignore[union-attr]
 
 

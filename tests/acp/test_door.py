@@ -54,11 +54,23 @@ def test_a_function_is_called_through_the_door_of_the_run(fake: Make, function: 
     assert [(record.call.name, record.call.arguments) for record in records] == [("total", {"numbers": [1, 2, 3]})]
 
 
+def test_a_key_in_a_result_does_not_reach_the_agent(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key := "sk-" + 30 * "k")
+
+    @tool(name="total")
+    def leaking(numbers: list[int]) -> str:
+        """Return a key."""
+        return f"{key} {numbers}"
+
+    assert fake(tools=[leaking]).run_sync("masked", approve="auto").text == "1"
+
+
 @pytest.mark.parametrize("play", ["function", "named"])
 def test_what_agent_and_door_would_both_ask_about_is_asked_once(fake: Make, play: str) -> None:
     run = fake(tools=[written]).run_sync(play, approve=lambda call, run: True)
     assert run.text == "total: 6"
     assert len([event for event in run.events if isinstance(event, QuestionAsked)]) == 1
+    assert not run.warnings
 
 
 @pytest.mark.parametrize(("rules", "text"), [({}, "total: 6"), ({"total": "deny"}, "total: The person did not allow it.")])

@@ -58,9 +58,11 @@ def test_it_is_named_after_a_stop_too(fake: Make, monkeypatch: pytest.MonkeyPatc
     assert (run.status, _warnings(run)) == ("cancelled", [CHANGED])
 
 
-def test_what_agentnb_wrote_is_undone_and_not_named(fake: Make, tmp_path: Path) -> None:
+@pytest.mark.parametrize("play", ["through", "replaced"])
+def test_what_agentnb_wrote_is_undone_and_not_named(fake: Make, tmp_path: Path, play: str) -> None:
     store = Store(tmp_path / "runs")
-    run = fake().run_sync("through old.txt", approve="auto", store=store)
+    run = fake(tools=["edit_file"]).run_sync(f"{play} old.txt", approve="auto", store=store)
+    assert (tmp_path / "old.txt").read_text() in ("alpha\n", "newer")
     assert _warnings(run) == []
     assert "Put back: old.txt" in undo_text(undo_run(store, run.id))
     assert (tmp_path / "old.txt").read_text() == "older"

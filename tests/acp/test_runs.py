@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from agentnb import Agent, replay
+from agentnb.acp.calls import ForeignCall
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.acp.record import UNKNOWN_UPDATES
 from agentnb.agent.from_log import agent_of
@@ -67,6 +68,12 @@ def test_arguments_that_come_as_a_growing_text_are_judged_whole(fake: Make) -> N
     assert [event.call.name for event in run.events if isinstance(event, CallBlocked)] == ["bash"]
 
 
+def test_a_question_that_cannot_be_read_is_answered(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fake().start("garbled", approve="auto").result(20).text == "yes yes"
+    monkeypatch.setattr(ForeignCall, "ask", None)  # a fault of agentnb
+    assert fake().start("garbled", approve="auto").result(20).text == "cancelled cancelled"
+
+
 def test_a_call_is_asked_about_before_it_has_any_effect(fake: Make, tmp_path: Path) -> None:
     seen: list[object] = []
 
@@ -108,6 +115,15 @@ def test_arguments_that_the_person_edits_are_a_rejection(fake: Make, tmp_path: P
     run = fake().run_sync("write", approve=lambda call, run: {"path": "b.txt", "content": "beta"})
     assert run.text == "Was rejected."
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(("verdict", "answer"), [("allow", "yes"), ("deny", "no")])
+def test_a_call_is_judged_while_another_runs(fake: Make, verdict: str, answer: str) -> None:
+    run = fake().start("subagent", permissions={"bash": verdict}, approve="auto").result(20)
+    (task,) = run.rounds[0].records
+    assert (run.text, [record.call.name for record in task.inner]) == (answer, ["bash"])
+    assert task.inner[0].result is not None and task.inner[0].result.is_error is (verdict == "deny")
+    check_events(run.events, "the log")
 
 
 def test_it_starts_in_the_mode_in_which_it_asks(fake: Make) -> None:
@@ -216,6 +232,7 @@ def test_a_call_that_the_agent_leaves_open_ends_with_its_turn(fake: Make, prompt
     [
         ("unasked", "deny", "acp:fake did not ask about bash: it may have run although it was not allowed"),
         ("late", "deny", "acp:fake ended its turn after bash was not allowed"),
+        ("idle unasked", "allow", "acp:fake announced calls that it did not make: bash"),
         ("change", "allow", "acp:fake has changed the arguments of bash after the call was judged"),
     ],
 )
