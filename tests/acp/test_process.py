@@ -76,9 +76,9 @@ def test_nothing_survives_a_stop_or_an_end(fake: Callable[..., Agent], word: str
 
 
 @needs_proc
-@pytest.mark.slow("five kernels, each killed later than the one before")
+@pytest.mark.slow("two kernels, each killed at another place")
 def test_nothing_survives_or_is_lost_when_the_kernel_is_killed(word: str, tmp_path: Path) -> None:
-    kills = size(5, nightly=200)
+    kills = size(2, nightly=200)
     command = [sys.executable, "-c", KERNEL.format(folder=str(Path(__file__).parent), prompt="write two unasked deaf")]
     for number in range(kills):
         folder = tmp_path / str(number)
