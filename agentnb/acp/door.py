@@ -14,6 +14,7 @@ from agentnb.acp import bridge
 from agentnb.acp.process import MAX_LINE_BYTES
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
+from agentnb.errors import ModelError
 from agentnb.tools.tool import ToolOutcome, failure
 
 NAME = "notebook"
@@ -33,23 +34,27 @@ class Door:
     async def open(self, folder: str | None = None) -> dict[str, Any]:
         """Open it, and return the entry of a session for it: a command, since agents start their servers.
 
-        ``folder``: where its own is made; by default where temporary files are.
+        ``folder``: where its own is made; by default where temporary files are. Raises `ModelError`.
         """
-        self._folder = Path(tempfile.mkdtemp(prefix="agentnb-", dir=folder))
-        socket = self._folder / "door"
-        self._server = await asyncio.start_unix_server(self._accept, socket, limit=MAX_LINE_BYTES)
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="agentnb-", dir=folder))
+            socket = self._folder / "door"
+            self._server = await asyncio.start_unix_server(self._accept, socket, limit=MAX_LINE_BYTES)
+        except OSError as error:
+            place = self._folder or folder or tempfile.gettempdir()
+            raise ModelError(f"No socket for functions could be made in {place}: {error.strerror or error}") from error
         return {"name": NAME, "command": sys.executable, "args": ["-I", "-S", bridge.__file__, str(socket)], "env": []}
 
     async def close(self) -> None:
         """Close it, and all connections."""
-        if self._server is None or self._folder is None:
-            return
-        self._server.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._server is not None:
+            self._server.close()
         for connection in self._connections:
             connection.cancel()
         if self._connections:
             await asyncio.wait(self._connections)
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.ensure_future(self._serve(reader, writer))

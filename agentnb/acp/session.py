@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from importlib import import_module
 from io import StringIO
 from itertools import islice
@@ -173,21 +173,23 @@ class Session:
 
     async def close(self) -> None:
         """Cancel the turn that runs, and end the process with all that it began."""
-        try:
+        async with AsyncExitStack() as last:  # each is done, whatever becomes of those before; the last is first
+            if self._door is not None:
+                last.push_async_callback(self._door.close)
+            last.push_async_callback(self._disconnect)
+            last.push_async_callback(self._terminals.close)
+            if self._process is not None:  # before the connection, which waits until what was sent is read
+                last.push_async_callback(self._process.end)
             if self.is_in_turn:
                 await self.cancel()
-        finally:
-            if self._turn is not None:
-                self._turn.cancel()
-                await asyncio.wait((self._turn,))
-            await self._terminals.close()
-            if self._process is not None:  # before the connection, which waits until what was sent is read
-                await self._process.end()
-            if self._connection is not None:
-                with suppress(OSError):  # of a message that was not read
-                    await self._connection.close()
-            if self._door is not None:
-                await self._door.close()
+
+    async def _disconnect(self) -> None:
+        if self._turn is not None:
+            self._turn.cancel()
+            await asyncio.wait((self._turn,))
+        if self._connection is not None:
+            with suppress(OSError):  # of a message that was not read
+                await self._connection.close()
 
     # Its turns
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from msgspec.structs import replace
 from agentnb import Agent, tool
 from agentnb.acp.known_agents import KnownAgent
 from agentnb.core.log.events import QuestionAsked, Warned
-from agentnb.errors import SettingsError
+from agentnb.errors import ModelError, SettingsError
 
 Make = Callable[..., Agent]
 
@@ -89,6 +91,15 @@ def test_a_run_warns_where_the_agent_hides_functions_from_its_model(
     run = fake(tools=tools).run_sync("hello")
     warnings = [event.message for event in run.events if isinstance(event, Warned)]
     assert ["not among the tools" in warning for warning in warnings] == [True] * len(tools)
+
+
+def test_a_door_that_cannot_be_opened_leaves_nothing(fake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / (100 * "x")  # no socket has so long a path
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    with pytest.raises(ModelError, match="No socket for functions could be made in .*path too long"):
+        fake(tools=[total]).run_sync("hello")
+    assert not [*folder.iterdir()]
 
 
 def test_a_command_in_the_name_of_a_function_is_judged(fake: Make) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from property_settings import size
 
 from agentnb import Agent, Store
 from agentnb.acp.known_agents import KnownAgent
+from agentnb.acp.terminals import Terminals
 from agentnb.core.log.events import TextDelta
 from agentnb.errors import ModelError
 
@@ -143,6 +145,17 @@ def test_an_agent_that_reads_nothing_is_stopped(fake: Callable[..., Agent], tabl
     table["fake"] = replace(table["fake"], command=(*table["fake"].command, "unread"))
     live = fake().start("x" * 2**20, watch=lambda item: live.stop() if isinstance(item, TextDelta) else None)
     assert live.result(SECONDS).status == "cancelled"
+    assert not wait_until_gone(word)
+
+
+@needs_proc
+def test_it_ends_although_terminals_do_not(fake: Callable[..., Agent], word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def close(terminals: Terminals) -> None:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(Terminals, "close", close)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(fake().run("hello"))
     assert not wait_until_gone(word)
 
 
