@@ -97,7 +97,7 @@ def test_a_door_that_cannot_be_opened_leaves_nothing(fake: Make, tmp_path: Path,
     folder = tmp_path / (100 * "x")  # no socket has so long a path
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    with pytest.raises(ModelError, match="No socket for functions could be made in .*path too long"):
+    with pytest.raises(ModelError, match=r"No socket for functions could be made in .*path too long"):
         fake(tools=[total]).run_sync("hello")
     assert not [*folder.iterdir()]
 
