@@ -73,7 +73,7 @@ def test_a_draft_is_edited_in_its_table_and_what_is_approved_is_what_runs(lab: A
     draft.get_by_text("you changed it").wait_for()
     shots(lab, "draft-edited", draft)
     draft.get_by_role("button", name="Approve").click()
-    lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip", has_text="Plan rejected").wait_for()
+    lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip", has_text="Done").wait_for()
     lab.cell(index).get_by_text("Transcript, 3 rounds").click()
     lab.cell(index).get_by_text("You approved it.").wait_for()
     shots(lab, "draft-approved", lab.cell(index).locator(".agentnb-run").first)
@@ -102,7 +102,7 @@ def test_a_draft_is_declined_with_a_reason_and_one_is_approved_in_words(lab: Any
     index, draft = drafted(lab, SETUP.replace('"Compared.", "Both are high at 05:10."', '"Then not."'))
     draft.get_by_label("Reason").fill("Too many stations")
     draft.get_by_role("button", name="Reject").click()
-    lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip", has_text="Done").wait_for()
+    lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip", has_text="Plan rejected").wait_for()
     lab.cell(index).get_by_text("Transcript, 3 rounds").click()
     lab.cell(index).get_by_text("You declined it: Too many stations").wait_for()
     setup = f"""{SETUP}
