@@ -240,8 +240,8 @@ class AcpModel:
         """
         messages = self._run.messages
         new, self._heard = messages[self._heard :], len(messages)
-        said = [part for message in new if message.role == "user" for part in message.parts]
-        return [_block(part) for part in said if isinstance(part, Text | Image)]
+        parts = [part for message in new if message.role == "user" for part in message.parts]
+        return [_block(part) for part in parts if isinstance(part, Text | Image)]
 
     @property
     def is_in_turn(self) -> bool:
