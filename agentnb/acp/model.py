@@ -120,11 +120,9 @@ class AcpModel:
         for name in sorted({call.form.name for call in self._calls if call.is_changed}):
             yield Notice(f"{self.name} has changed the arguments of {name} after the call was judged")
         rejected = self._reject()
-        if not session.is_in_turn:
-            untold = self._untold()
-            assert untold, "a round begins with what the person has said, or within a turn"
-            session.prompt(untold)
-        pieces, usage = Pieces(asyncio.get_running_loop().time), UNKNOWN
+        has_begun = session.is_in_turn or self._tell(session)
+        assert has_begun, "a round begins with what the person has said, or within a turn"
+        pieces, usage, metadata = Pieces(asyncio.get_running_loop().time), UNKNOWN, dict[str, Any]()
         while True:
             item = await session.next(pieces.due)
             self._take_plan(session)
@@ -138,17 +136,17 @@ class AcpModel:
             for notice in self._notices_of(rejected, item, pieces):
                 yield notice
             rejected = []
-            if isinstance(item, list):
-                yield self._reply_with_calls(session, item, pieces)
-                return
-            reply = self._reply_of_turn(session, item, pieces)
+            reply = (
+                self._reply_with_calls(session, item, pieces)
+                if isinstance(item, list)
+                else self._reply_of_turn(session, item, pieces)
+            )
             usage = reply.usage if usage is UNKNOWN else usage + reply.usage
-            untold = self._untold()
-            if not untold:
-                yield replace(reply, usage=usage)
+            metadata |= reply.metadata
+            if isinstance(item, list) or not self._tell(session):  # else the person has said something meanwhile
+                yield replace(reply, usage=usage, metadata={**metadata, **session.unknown.as_metadata()})
                 self._check_end(reply)
                 return
-            session.prompt(untold)  # what the person said meanwhile
 
     def _take_plan(self, session: Session) -> None:
         if session.plan is not self._plan:
@@ -171,12 +169,12 @@ class AcpModel:
 
     def _metadata(self, session: Session) -> dict[str, Any]:
         cost = {} if session.cost is None else {SESSION_COST: session.cost}
-        return {SESSION: session.id, ROUNDS: "inferred", **cost, **session.unknown.as_metadata()}
+        return {SESSION: session.id, ROUNDS: "inferred", **cost}
 
     def _check_end(self, reply: Reply) -> None:
         """Raise `ModelError` if the last words are an error of the agent, by the sign of its row."""
         sign = self._agent.errors
-        if sign not in ("", AS_ERRORS) and re.search(sign, reply.message.text):
+        if not reply.message.calls and sign not in ("", AS_ERRORS) and re.search(sign, reply.message.text):
             error, _, _ = reply.message.text.strip().partition("\n")
             raise ModelError(f"{self.name}: {error[:MAX_ERROR]}", self._agent.sign_in)
 
@@ -233,15 +231,18 @@ class AcpModel:
             return None
         return Notice(f"{self.name} cannot load the conversation of run {self._before.id}: it begins a new one")
 
-    def _untold(self) -> list[dict[str, Any]]:
-        """Return what the person has said since the last turn, as blocks of a prompt.
+    def _tell(self, session: Session) -> bool:
+        """Begin a turn with what the person has said since the last; return whether that is anything.
 
         It is read in the log: a request joins messages, so that a later one may say more in as many parts.
         """
         messages = self._run.messages
         new, self._heard = messages[self._heard :], len(messages)
         parts = [part for message in new if message.role == "user" for part in message.parts]
-        return [_block(part) for part in parts if isinstance(part, Text | Image)]
+        blocks = [_block(part) for part in parts if isinstance(part, Text | Image)]
+        if blocks:
+            session.prompt(blocks)
+        return bool(blocks)
 
     @property
     def is_in_turn(self) -> bool:

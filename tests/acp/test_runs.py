@@ -339,3 +339,18 @@ def test_what_the_person_says_meanwhile_is_the_next_prompt(fake: Make) -> None:
     run = live.result(10)
     assert [current.text for current in run.rounds] == ["I will write.", "Written.Hello there."]
     assert run.usage == Usage(24, 6)
+
+
+@pytest.mark.parametrize(("said", "unknown"), [("hello", 2), ("odd", 4), ("unasked", 2)])
+def test_turns_within_a_reply_are_counted_together(fake: Make, table: dict[str, KnownAgent], said: str, unknown: int) -> None:
+    table["fake"] = replace(table["fake"], cost="session")
+
+    def approve(call: object, run: object) -> bool:
+        live.say(said)
+        return True
+
+    live = fake().start("spend write odd", approve=approve, permissions={"bash": "allow"})
+    run = live.result(20)
+    metadata = next(current.metadata for current in run.rounds if "Odd." in current.text)
+    assert (metadata[UNKNOWN_UPDATES]["colour_update"]["count"], metadata["session_cost"]) == (unknown, 0.75)
+    assert (run.usage.input, run.usage.output) == (24, 6)
