@@ -161,6 +161,13 @@ class ForeignCall:
         named = arguments.get(self.form.subject or "")
         return _are_same(named, subject, self.form.subject, folder)
 
+    def reject(self) -> None:
+        """Tell the agent that it is not allowed; no-op if that was decided."""
+        if not self.answer.done():
+            self.answer.set_result(False)
+            if self.function:
+                self.end.set()
+
     async def wait(self) -> None:
         """Wait for its end, and for that of the calls within it: they would be given up with it."""
         await self.end.wait()
@@ -240,10 +247,15 @@ def _parts(block: Any) -> tuple[Text | Image, ...]:
     return ()
 
 
+def own_fields(update: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields of an agent's own, beside those of the protocol."""
+    about = update.get("_meta")
+    return about if isinstance(about, dict) else {}
+
+
 def _piece_of_output(update: Mapping[str, Any]) -> str:
     """Return the new output of a terminal, which codex sends beside the content; empty if there is none."""
-    about = update.get("_meta")
-    piece = about.get("terminal_output_delta") if isinstance(about, dict) else None
+    piece = own_fields(update).get("terminal_output_delta")
     return str(piece.get("data", "")) if isinstance(piece, dict) else ""
 
 

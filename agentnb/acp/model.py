@@ -207,7 +207,7 @@ class AcpModel:
     def _reject(self) -> list[ForeignCall]:
         """Reject the calls of the last reply that nobody has answered, and return all that were not allowed."""
         for call in self._calls:
-            _reject(call)
+            call.reject()
         return [call for call in self._calls if not call.answer.result()]
 
     async def _begin(self) -> Notice | None:
@@ -252,7 +252,7 @@ class AcpModel:
     def refused(self, call_id: str) -> None:
         """Tell the agent at once that a call is not allowed: it may wait for that before it ends the others."""
         if (call := self.call_of(call_id)) is not None:
-            _reject(call)
+            call.reject()
 
     def call_of(self, call_id: str) -> ForeignCall | None:
         """Return the call of this id."""
@@ -272,14 +272,6 @@ class AcpModel:
         """End the agent's process and all that it began."""
         if self._session is not None:
             await self._session.close()
-
-
-def _reject(call: ForeignCall) -> None:
-    """Tell the agent that a call is not allowed; no-op if that was decided."""
-    if not call.answer.done():
-        call.answer.set_result(False)
-        if call.function:
-            call.end.set()
 
 
 def _place_of_prompt(messages: Sequence[Message]) -> int:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from acp.connection import Connection, StreamDirection, StreamEvent
 from acp.exceptions import RequestError
 
-from agentnb.acp.calls import KINDS, UNKNOWN_KIND, ForeignCall, within
+from agentnb.acp.calls import KINDS, UNKNOWN_KIND, ForeignCall, own_fields, within
 from agentnb.acp.door import NAME, Door
 from agentnb.acp.folder import WatchedFolder
 from agentnb.acp.known_agents import KnownAgent
@@ -289,7 +289,7 @@ class Session:
                 text = content.get("text") if isinstance(content, dict) else None
                 if isinstance(text, str) and text:
                     self._deltas.append(TextDelta(text) if kind == "agent_message_chunk" else ThinkingDelta(text))
-                if (usage := _about(update).get("usage")) is not None:
+                if (usage := own_fields(update).get("usage")) is not None:
                     self.usages.append(usage)
             case "tool_call" | "tool_call_update":
                 self._judge_within(self._call(update))
@@ -401,8 +401,7 @@ class Session:
                 with suppress(ToolFailed):
                     await context.call(made.name, made.arguments)
             finally:
-                if not call.answer.done():
-                    call.answer.set_result(False)
+                call.reject()
                 if call.function:
                     call.end.set()
 
@@ -476,14 +475,9 @@ def _modes_of(opened: Mapping[str, Any]) -> list[str]:
 
 def _tool_name(update: Mapping[str, Any]) -> str:
     """Return the name of the tool that qwen and claude give beside the title of a call; empty if there is none."""
-    about = _about(update)
+    about = own_fields(update)
     about = about.get("claudeCode", about)
     return str(about.get("toolName", "")) if isinstance(about, dict) else ""
-
-
-def _about(update: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what an agent says in a field of its own beside those of the protocol."""
-    return _mapping(update.get("_meta"))
 
 
 def _reason(error: RequestError) -> str:

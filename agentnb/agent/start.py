@@ -258,13 +258,6 @@ class _ForeignLoop(Loop):
         finally:
             await self._foreign.folder.log_changes(self._log, self._foreign.name)
 
-    async def final_answer(self, limit: Stop) -> None:
-        """Request the final answer as any loop, and look at the working folder again."""
-        try:
-            await super().final_answer(limit)
-        finally:
-            await self._foreign.folder.log_changes(self._log, self._foreign.name)
-
 
 async def _closed_after(life: Life, foreign: AcpModel) -> Run:
     try:
