@@ -52,9 +52,9 @@ class LoggedMessages:
         self._results: dict[str, ToolResult] = {}
         self._streamed: list[Text | Thinking] = []
         """The parts of a reply that is not whole yet."""
-        take = handles.get
+        handler_for = handles.get
         for event in events:
-            handler = take(type(event))
+            handler = handler_for(type(event))
             if handler is not None:
                 handler(self, event)
 

@@ -64,8 +64,8 @@ HINTS: tuple[tuple[str, Callable[[str, str, str], AnyAdvice]], ...] = (
 def advice_of(hint: str) -> tuple[AnyAdvice, ...]:
     """Return the advice that a sentence of a log up to schema 6 is."""
     for sentence, make in HINTS:
-        if found := re.fullmatch(sentence, hint, re.DOTALL):
-            return (make(found[1], found[2], found[3]),)
+        if match := re.fullmatch(sentence, hint, re.DOTALL):
+            return (make(match[1], match[2], match[3]),)
     return (Plain(hint),) if hint else ()
 
 

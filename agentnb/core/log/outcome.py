@@ -58,18 +58,18 @@ def deciding(assessments: Iterable[Assessment]) -> Assessment | None:
     The last kind of source that says something wins, whenever it was said. Several of that kind count together: their outcome
     is unknown unless all say the same.
     """
-    given = [*assessments]
-    if not given:
+    candidates = [*assessments]
+    if not candidates:
         return None
-    last = max(given, key=lambda one: SOURCES.index(one.source)).source
-    of_it = [one for one in given if one.source == last]
-    if len(of_it) == 1:
-        return of_it[0]
-    outcomes, scores = {one.outcome for one in of_it}, {one.score for one in of_it}
-    names = dict.fromkeys(one.name for one in of_it if one.name)
+    source = max(candidates, key=lambda one: SOURCES.index(one.source)).source
+    winners = [assessment for assessment in candidates if assessment.source == source]
+    if len(winners) == 1:
+        return winners[0]
+    outcomes, scores = {assessment.outcome for assessment in winners}, {assessment.score for assessment in winners}
+    names = dict.fromkeys(assessment.name for assessment in winners if assessment.name)
     return Assessment(
-        of_it[0].outcome if len(outcomes) == 1 else "unknown",
-        last,
+        winners[0].outcome if len(outcomes) == 1 else "unknown",
+        source,
         ", ".join(names),
-        of_it[0].score if len(scores) == 1 else None,
+        winners[0].score if len(scores) == 1 else None,
     )

@@ -147,8 +147,8 @@ class _Reading:
         """Check that the open round has a call of this id without a result."""
         if not self.is_open or call_id not in self.unanswered:
             self.in_round(event)
-            why = "has its result already" if call_id in self.calls else "was never made"
-            raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which {why}")
+            problem = "has its result already" if call_id in self.calls else "was never made"
+            raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which {problem}")
 
     def calls_of(self, event: AnyCallEvent) -> tuple[CheckCall, CheckCall]:
         """Return the checks of the call of a step, else of the open round: that it is open, and that it ends."""
@@ -168,8 +168,8 @@ class _Reading:
     def check_compacted(self, compacted: Compacted) -> None:
         """Check that a summary stands for messages that there are."""
         if not compacted.first <= compacted.kept <= self.messages:
-            told = f"{compacted.first} to {compacted.kept} of {self.messages}"
-            raise Wrong(f"the summary stands for messages that there are not: {told}")
+            bounds = f"{compacted.first} to {compacted.kept} of {self.messages}"
+            raise Wrong(f"the summary stands for messages that there are not: {bounds}")
 
     # The kinds
 
@@ -184,8 +184,8 @@ class _Reading:
         if event.prompt.role != "user":
             raise Wrong(f"the prompt is a message of the {event.prompt.role}, not of the user")
         # A workflow may be run without one, and in a context a blank one gets a question back.
-        says = any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in event.prompt.parts)
-        if event.run_kind == "agent" and not says and not event.context_type:
+        nonblank = any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in event.prompt.parts)
+        if event.run_kind == "agent" and not nonblank and not event.context_type:
             raise Wrong("the prompt is blank")
         for name in ("guidance", "policy", "history"):
             if not isinstance(event.settings.get(name, {}), dict):

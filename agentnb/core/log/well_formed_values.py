@@ -47,13 +47,13 @@ def check_tools(tools: tuple[ToolSpec, ...]) -> None:
 
 def check_extensions(extensions: Any) -> None:
     """Raise `Wrong` unless these settings of extensions have their form."""
-    wanted = {"name": str, "tools": list, "settings": dict}
-    for one in extensions if isinstance(extensions, list) else [None]:
-        if not isinstance(one, dict) or "name" not in one:
+    fields = {"name": str, "tools": list, "settings": dict}
+    for extension in extensions if isinstance(extensions, list) else [None]:
+        if not isinstance(extension, dict) or "name" not in extension:
             raise Wrong("settings.extensions is not a list of objects with names")
-        for name, kind in wanted.items():
-            if not isinstance(one.get(name, kind()), kind):
-                raise Wrong(f"{name} of an extension cannot be {one[name]!r}")
+        for name, kind in fields.items():
+            if not isinstance(extension.get(name, kind()), kind):
+                raise Wrong(f"{name} of an extension cannot be {extension[name]!r}")
 
 
 def check_message(message: Message) -> None:

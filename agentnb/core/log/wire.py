@@ -59,9 +59,9 @@ class _SharedValues(Generic[T]):
     def decode(self, raw: msgspec.Raw) -> T:
         """Return the value of this JSON. Raises what decoding it raises."""
         data = bytes(raw)
-        known = self._known.get(len(data))
-        if known is not None and known[0] == data:
-            return known[1]
+        cached = self._known.get(len(data))
+        if cached is not None and cached[0] == data:
+            return cached[1]
         if not data:
             return self._missing
         value = self._decode(data)
@@ -161,9 +161,9 @@ def _decoded(line: bytes) -> AnyEvent:
             raise TraceError("Not an event of agentnb: 'other' is not a kind of event")
         return event
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        other = _of_unknown_kind(line)
-        if other is not None:
-            return other
+        unknown = _of_unknown_kind(line)
+        if unknown is not None:
+            return unknown
         raise TraceError(f"Not an event of agentnb: {error}") from error
     except RecursionError as error:
         raise TooDeep from error
@@ -231,10 +231,10 @@ def decode_lines(
     for anything else.
     """
     events: list[AnyEvent] = []
-    rest = iter(lines)
+    remaining = iter(lines)
     schema = SCHEMA
     redactor: FileRedactor | None = None
-    for number, line in enumerate(rest, 1):
+    for number, line in enumerate(remaining, 1):
         if redactor is None:
             schema, redactor = _checked_head(line, source), FileRedactor(line)
         try:
@@ -242,7 +242,7 @@ def decode_lines(
         except TooDeep as error:
             raise TooDeep(f"{source}, line {number}") from error
         except TraceError as error:
-            is_last = next(rest, None) is None
+            is_last = next(remaining, None) is None
             if is_last and (number > 1 or not line.endswith(b"\n")) and not _is_whole(line):
                 break
             raise TraceError(f"{source}, line {number}: {error.what}", DAMAGED) from error
