@@ -65,8 +65,8 @@ class AgentStateMachine(msgspec.Struct, gc=False):
     @property
     def position(self) -> PlanPosition | None:
         """How far the plan that began last has come; None while none runs."""
-        last = next(reversed(self.executions.values()), None)
-        return None if last is None else PlanPosition(plan_step_number(last[0]) + 1, last[1])
+        current = next(reversed(self.executions.values()), None)
+        return None if current is None else PlanPosition(plan_step_number(current[0]) + 1, current[1])
 
     def begin_round(self) -> None:
         """Think: a round begins. Its trace may lack results of the round before."""
@@ -132,5 +132,5 @@ class AgentStateMachine(msgspec.Struct, gc=False):
 
 def plan_step_number(path: str) -> int:
     """Return the number of the step that ``exec/3`` or ``exec/question-3`` is; -1 for the plan itself."""
-    last = path.rpartition("/")[2].removeprefix(ASKING)
-    return int(last) if last.isascii() and last.isdigit() and len(last) < 6 else -1
+    number = path.rpartition("/")[2].removeprefix(ASKING)
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 6 else -1

@@ -49,7 +49,11 @@ def waiting_for_approval(run: RunFacts) -> list[WaitingOnUser]:
     """
     current = run.open_round
     held = {record.call.id for record in current.records if record.waits} if current is not None else set()
-    return [one for one in run.waiting if (one.kind == "approval" and one.call_id in held) or is_of_draft(run, one)]
+    return [
+        question
+        for question in run.waiting
+        if (question.kind == "approval" and question.call_id in held) or is_of_draft(run, question)
+    ]
 
 
 def waits_for_drafts(run: RunFacts) -> bool:
@@ -144,8 +148,10 @@ def approval_schema(
 
 def edit_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of the arguments that an answer to such a question may give instead of the model's."""
-    for one in schema.get("anyOf") or ():
-        edited = one.get("properties", {}).get(EDIT) if isinstance(one, dict) and one.get("required") == [EDIT] else None
+    for option in schema.get("anyOf") or ():
+        edited = (
+            option.get("properties", {}).get(EDIT) if isinstance(option, dict) and option.get("required") == [EDIT] else None
+        )
         if isinstance(edited, dict):
             return {**edited, **{name: schema[name] for name in _DEFINITIONS if name in schema}}
     return {"type": "object"}
@@ -156,23 +162,23 @@ def _as_part(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
     One with references to elsewhere than its definitions, which would lead elsewhere there, is taken for any object.
     """
-    places = tuple(f"#/{name}/" for name in _DEFINITIONS)
-    if not all(isinstance(one, str) and one.startswith(places) for one in _references(schema)):
+    prefixes = tuple(f"#/{name}/" for name in _DEFINITIONS)
+    if not all(isinstance(reference, str) and reference.startswith(prefixes) for reference in _references(schema)):
         return {"type": "object"}, {}
     definitions = {name: schema[name] for name in _DEFINITIONS if name in schema}
-    return {name: one for name, one in schema.items() if name not in (*_DEFINITIONS, "$id", "$schema")}, definitions
+    return {name: reference for name, reference in schema.items() if name not in (*_DEFINITIONS, "$id", "$schema")}, definitions
 
 
 def _references(schema: Any) -> list[Any]:
-    found, left = [], [schema]
-    while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            found += [one[name] for name in ("$ref", "$dynamicRef") if name in one]
-            left += one.values()
-        elif isinstance(one, list):
-            left += one
-    return found
+    references, remaining = [], [schema]
+    while remaining:
+        schema_part = remaining.pop()
+        if isinstance(schema_part, dict):
+            references += [schema_part[name] for name in ("$ref", "$dynamicRef") if name in schema_part]
+            remaining += schema_part.values()
+        elif isinstance(schema_part, list):
+            remaining += schema_part
+    return references
 
 
 def _grant_schemas(grants: Sequence[GrantOffer]) -> list[dict[str, Any]]:
@@ -185,10 +191,10 @@ def _grant_schemas(grants: Sequence[GrantOffer]) -> list[dict[str, Any]]:
     reaches = list(dict.fromkeys(offer.reach for offer in grants))
     typed = rf"^\s*[Aa]lways(\s+in\s+({'|'.join(reaches)}))?(\s*[:,]\s*{rule})?\s*$"
     examples = list(dict.fromkeys(offer.rule for offer in grants))
-    given = {ALWAYS: {"type": "string", "pattern": f"^{rule}$", "examples": examples}, "reach": {"enum": reaches}}
+    properties = {ALWAYS: {"type": "string", "pattern": f"^{rule}$", "examples": examples}, "reach": {"enum": reaches}}
     return [
         {"type": "string", "pattern": typed},
-        {"type": "object", "properties": given, "required": [ALWAYS], "additionalProperties": False},
+        {"type": "object", "properties": properties, "required": [ALWAYS], "additionalProperties": False},
     ]
 
 
@@ -204,12 +210,12 @@ def given_grant(question: WaitingOnUser, answer: object) -> GrantOffer | None:
         return GrantOffer(about.tool) if answer == ALWAYS and about.rule == ASKED_BY_RULES else None  # of an early version
     if isinstance(answer, dict) and isinstance(rule := answer.get(ALWAYS), str):
         return GrantOffer(rule, answer.get("reach", "run"))
-    found = _ALWAYS.fullmatch(answer) if isinstance(answer, str) else None
-    if found is None:
+    match = _ALWAYS.fullmatch(answer) if isinstance(answer, str) else None
+    if match is None:
         return None
-    reach: GrantReach = "session" if found[1] == "session" else "run"
+    reach: GrantReach = "session" if match[1] == "session" else "run"
     usual = next((offer.rule for offer in about.grants if offer.reach == reach), about.tool)
-    return GrantOffer(found[2] or usual, reach)
+    return GrantOffer(match[2] or usual, reach)
 
 
 GRANTS_SINCE = 6
@@ -218,8 +224,8 @@ GRANTS_SINCE = 6
 
 def grant_in_answer(question: WaitingOnUser, event: QuestionAnswered) -> GrantGiven | None:
     """Return the grant that an answer gives in a log from before there were grants; None if it gives none."""
-    given = None if event.declined or event.cancelled or event.withdrawn else given_grant(question, event.answer)
-    if given is None:
+    grant = None if event.declined or event.cancelled or event.withdrawn else given_grant(question, event.answer)
+    if grant is None:
         return None
     return GrantGiven(
         event.seq,
@@ -227,7 +233,7 @@ def grant_in_answer(question: WaitingOnUser, event: QuestionAnswered) -> GrantGi
         event.run_id,
         event.parent_id,
         grant_id=question.id,
-        tool=given.rule,
+        tool=grant.rule,
         by=event.by,
         question_id=question.id,
     )
@@ -241,8 +247,8 @@ def decision(answer: Any) -> Decision:
         if EDIT in answer:
             return Decision(True, arguments=answer[EDIT])
         return Decision(False, str(answer.get(DENY, "")))
-    if isinstance(answer, str) and (found := _REASON.fullmatch(answer)):
-        return Decision(False, found[1])
+    if isinstance(answer, str) and (match := _REASON.fullmatch(answer)):
+        return Decision(False, match[1])
     return Decision(answer is True or (isinstance(answer, str) and answer != DENY))
 
 

@@ -73,8 +73,8 @@ class CallWindow(msgspec.Struct, gc=False, eq=False):
 
     def started(self, call: ToolCall) -> None:
         """Record a call that was admitted."""
-        known, executed, counts = self._known, self.executed, self.counts
-        key = known[1] if known[0] is call else self.key_of(call)  # usually a guard has just asked for it
+        cached, executed, counts = self._known, self.executed, self.counts
+        key = cached[1] if cached[0] is call else self.key_of(call)  # usually a guard has just asked for it
         self._ask(key)
         if len(executed) == LONGEST:
             self._forget(executed[0])
@@ -89,10 +89,10 @@ class CallWindow(msgspec.Struct, gc=False, eq=False):
     def finished(self, result: ToolResult) -> None:
         """Record the result of a call that was run."""
         call_id = result.call_id
-        for one in reversed(self.executed):
-            if one.call_id == call_id:
-                if not result.is_error or one.key not in self.outputs or self.outputs[one.key].is_error:
-                    self.outputs[one.key] = result
+        for entry in reversed(self.executed):
+            if entry.call_id == call_id:
+                if not result.is_error or entry.key not in self.outputs or self.outputs[entry.key].is_error:
+                    self.outputs[entry.key] = result
                 self.results[call_id] = result
                 return
 
@@ -105,9 +105,9 @@ class CallWindow(msgspec.Struct, gc=False, eq=False):
 
     def _forget(self, oldest: Executed) -> None:
         self.results.pop(oldest.call_id, None)
-        left = self.counts.pop(oldest.key) - 1
-        if left:
-            self.counts[oldest.key] = left
+        count = self.counts.pop(oldest.key) - 1
+        if count:
+            self.counts[oldest.key] = count
 
     def _ask(self, key: tuple[str, bytes]) -> None:
         if key != self.row_key:

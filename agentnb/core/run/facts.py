@@ -292,26 +292,30 @@ class RunFacts:
     @property
     def _given_assessments(self) -> list[Assessment]:
         threshold = self._threshold
-        own = self._assessments if threshold is None else [with_threshold(one, threshold) for one in self._assessments]
-        return [*own, *self._labels]
+        recorded = (
+            self._assessments
+            if threshold is None
+            else [with_threshold(assessment, threshold) for assessment in self._assessments]
+        )
+        return [*recorded, *self._labels]
 
     @property
     def outcome(self) -> Outcome:
         """Whether it did what it should: passed, failed or unknown. It is never guessed from the status."""
-        found = self.assessment
-        return "unknown" if found is None else found.outcome
+        assessment = self.assessment
+        return "unknown" if assessment is None else assessment.outcome
 
     @property
     def score(self) -> float | None:
         """The score that decides the outcome, such as a reward; None without one."""
-        found = self.assessment
-        return None if found is None else found.score
+        assessment = self.assessment
+        return None if assessment is None else assessment.score
 
     @property
     def outcome_from(self) -> Source | None:
         """What the outcome comes from: trace, expectation or label, of which a later one wins; None if nothing says it."""
-        found = self.assessment
-        return None if found is None else found.source
+        assessment = self.assessment
+        return None if assessment is None else assessment.source
 
     def set_labels(self, labels: Iterable[Assessment]) -> None:
         """Set what was said of the outcome by hand, in place of what was set before. Only readers of labels call this."""
@@ -327,8 +331,8 @@ class RunFacts:
 
         A run whose process died keeps its open questions; a run that has ended has none.
         """
-        places = [*self._waiting.values()]  # at once: another thread may fold the next event meanwhile
-        return tuple([self._questions[place].question for place in places])
+        positions = [*self._waiting.values()]  # at once: another thread may fold the next event meanwhile
+        return tuple([self._questions[position].question for position in positions])
 
     def questions_of(self, index: int) -> list[AskedQuestion]:
         """Return the questions that were asked in the round with this index, oldest first."""
@@ -506,7 +510,7 @@ class RunFacts:
     @property
     def step_count(self) -> int:
         """How many steps began or were skipped, those in blocks included; jumps are none."""
-        return sum(one.kind != "goto" for one in self._steps.values())
+        return sum(record.kind != "goto" for record in self._steps.values())
 
     def open_outputs(self, block: str) -> Mapping[str, dict[str, Any]]:
         """Return what the children of a block that is open gave so far, by id; nothing of one that is over."""
@@ -548,11 +552,11 @@ class RunFacts:
         An instance of the agent's type in a run that was started with it. A run from its log knows only the schema, and gives
         plain data: dicts, lists, texts and numbers.
         """
-        found = self._plain_output
-        if found.problems or self._output_type is None:
-            return found.value
+        output = self._plain_output
+        if output.problems or self._output_type is None:
+            return output.value
         try:
-            return self._output_type(found.value)
+            return self._output_type(output.value)
         except (Exception, SystemExit):  # whatever a validator raises: a final answer at a limit is not checked
             return None
 
@@ -569,8 +573,8 @@ class RunFacts:
         schema = self.output_schema
         if schema is None or not self.is_answered:
             return Output(problems=("it has no answer",))
-        found = read_output(answer_of(self._rounds[-1], self._text), schema)
-        return Output(problems=found.problems) if found.problems else found
+        output = read_output(answer_of(self._rounds[-1], self._text), schema)
+        return Output(problems=output.problems) if output.problems else output
 
     @property
     def is_answered(self) -> bool:
@@ -603,8 +607,8 @@ class RunFacts:
                 reply, metadata = streamed
                 self._messages.append(reply)
                 self._text = reply.text or self._text
-                how: Any = {"metadata": metadata, "stop_reason": BROKEN_OFF, "usage": UNKNOWN, "model_seconds": None}
-                self._rounds[-1] = self._last_round = replace(self._rounds[-1], reply=reply, **how)
+                details: Any = {"metadata": metadata, "stop_reason": BROKEN_OFF, "usage": UNKNOWN, "model_seconds": None}
+                self._rounds[-1] = self._last_round = replace(self._rounds[-1], reply=reply, **details)
             self._close_conversation()
 
     def _close_conversation(self) -> None:

@@ -154,8 +154,8 @@ def _model_replied(run: RunFacts, event: e.ModelReplied) -> None:
         run._agent_states.say()
     run._use(event.usage)
     current = run._rounds[-1]
-    goes_on = current.reason == "reply_cut"  # the reply continues the text that was cut off
-    run._text = run._text + text if goes_on else text or run._text
+    is_continued = current.reason == "reply_cut"  # the reply continues the text that was cut off
+    run._text = run._text + text if is_continued else text or run._text
     run._rounds[-1] = run._last_round = replace(
         current,
         reply=message,
@@ -174,9 +174,9 @@ def _ends_turn(event: e.ModelReplied, records: Sequence[CallRecord]) -> bool:
 
 
 def _put_record(run: RunFacts, call_id: str, **changes: Any) -> None:
-    place = run._call_places.get(call_id)
-    if place is not None:
-        _replace_record(run, place, replace(run._rounds[-1].records[place], **changes))
+    position = run._call_places.get(call_id)
+    if position is not None:
+        _replace_record(run, position, replace(run._rounds[-1].records[position], **changes))
 
 
 def _replace_record(run: RunFacts, place: int, record: CallRecord) -> None:
@@ -204,8 +204,8 @@ def _tool_started(run: RunFacts, event: e.ToolStarted) -> None:
         step_calls.put(run, event.step, CallRecord(call, role=run.role_of(call.name)), started_at=event.at)
         run._agent_states.start_call(call.id, call.name, event.step)
     else:
-        place = run._call_places.get(call.id)
-        record = None if place is None else run._rounds[-1].records[place]
+        position = run._call_places.get(call.id)
+        record = None if position is None else run._rounds[-1].records[position]
         # Nearly always it is the model's own, which a person may have changed; a card draws what is another record.
         if record is None or record.waits or (record.call is not call and record.call != call):
             _put_record(run, call.id, call=call, waits=False)
@@ -225,12 +225,12 @@ def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
     if result.is_error:
         _count_error(run, result.error_code)
     if event.step:
-        if (opened := run.open_step_call(call_id)) is not None:
-            step_calls.put(run, event.step, opened.record.ended(event), ended_at=event.at)
+        if (step_call := run.open_step_call(call_id)) is not None:
+            step_calls.put(run, event.step, step_call.record.ended(event), ended_at=event.at)
     else:
-        place = run._call_places.get(call_id)
-        if place is not None:
-            _replace_record(run, place, run._rounds[-1].records[place].ended(event))
+        position = run._call_places.get(call_id)
+        if position is not None:
+            _replace_record(run, position, run._rounds[-1].records[position].ended(event))
         run._results[call_id] = result
         run._calls.finished(result)
     run._agent_states.end_call(call_id, event.step, result.error_code)
@@ -345,9 +345,9 @@ def _round_index(run: RunFacts) -> int:
 def _question_answered(run: RunFacts, event: e.QuestionAnswered) -> None:
     outcome = _outcome_of(event)
     answer = event.answer if outcome == "answered" else None
-    place = run._waiting.get(event.question_id)
-    if place is not None and run._opening.schema < GRANTS_SINCE:
-        grant = grant_in_answer(run._questions[place].question, event)
+    position = run._waiting.get(event.question_id)
+    if position is not None and run._opening.schema < GRANTS_SINCE:
+        grant = grant_in_answer(run._questions[position].question, event)
         if grant is not None:
             run._grants[grant.grant_id] = grant
     _close_question(run, event.question_id, outcome=outcome, answer=answer, by=event.by, closed_at=event.at)
@@ -362,9 +362,9 @@ def _outcome_of(event: e.QuestionAnswered) -> Outcome:
 
 def _close_question(run: RunFacts, question_id: str, **changes: Any) -> None:
     """Note what became of this question, if it is open."""
-    place = run._waiting.pop(question_id, None)
-    if place is not None:
-        run._questions[place] = replace(run._questions[place], **changes)
+    position = run._waiting.pop(question_id, None)
+    if position is not None:
+        run._questions[position] = replace(run._questions[position], **changes)
 
 
 def _withdraw_all(run: RunFacts, at: datetime | None) -> None:
@@ -378,9 +378,9 @@ def _withdraw_answers(run: RunFacts) -> None:
     run._grants.clear()
     run._questions[:] = [replace(asked, outcome="withdrawn", answer=None) for asked in run._questions]
     run._waiting.clear()
-    for place, event in enumerate(run._events):
+    for position, event in enumerate(run._events):
         if type(event) is e.QuestionAnswered:
-            run._events[place] = replace(event, answer=None, declined=False, cancelled=False, withdrawn=True)
+            run._events[position] = replace(event, answer=None, declined=False, cancelled=False, withdrawn=True)
 
 
 def _set_status(run: RunFacts) -> None:

@@ -26,10 +26,10 @@ def end(run: RunFacts, call_id: str, ended: Callable[[CallRecord], CallRecord]) 
 
 def outer_calls(run: RunFacts) -> Iterator[CallRecord]:
     """Yield the calls of the model, in order, then those of steps."""
-    for one in run._rounds:
-        yield from one.records
-    for each in run._step_calls:
-        yield each.record
+    for round_ in run._rounds:
+        yield from round_.records
+    for step_call in run._step_calls:
+        yield step_call.record
 
 
 def all_calls(run: RunFacts) -> Iterator[CallRecord]:
@@ -49,27 +49,27 @@ def count_of(run: RunFacts, parent: str) -> int:
 
 def with_inner(records: Records, parent: str = "") -> Iterator[tuple[str, CallRecord]]:
     """Yield all calls with the ids of their parent calls, each before those that its tool made."""
-    for one in records:
-        yield parent, one
-        if one.inner:
-            yield from with_inner(one.inner, one.call.id)
+    for record in records:
+        yield parent, record
+        if record.inner:
+            yield from with_inner(record.inner, record.call.id)
 
 
 def _places(run: RunFacts, call_id: str) -> dict[str, Path]:
     """Return the places of the calls of steps if this is among them, else those of the open round's inner calls."""
-    opened = run._open_step_calls
-    return opened if call_id in opened else run._inner_places
+    open_calls = run._open_step_calls
+    return open_calls if call_id in open_calls else run._inner_places
 
 
 def add(run: RunFacts, parent: str, added: CallRecord) -> None:
     """Add a call to those of its parent call."""
-    places, place = _places(run, parent), run._call_places.get(parent)
-    path = places.get(parent) if place is None else (place,)
+    positions, position = _places(run, parent), run._call_places.get(parent)
+    path = positions.get(parent) if position is None else (position,)
     if path is None:
         return
 
     def with_added(one: CallRecord) -> CallRecord:
-        places[added.call.id] = (*path, len(one.inner))
+        positions[added.call.id] = (*path, len(one.inner))
         return replace(one, inner=(*one.inner, added))
 
     _change(run, parent, path, with_added)
@@ -87,8 +87,8 @@ def _change(run: RunFacts, call_id: str, path: Path, change: Callable[[CallRecor
 
 
 def _changed(records: Records, path: Path, change: Callable[[CallRecord], CallRecord]) -> Records:
-    place, further = path[0], path[1:]
-    one = records[place]
+    position, remaining = path[0], path[1:]
+    record = records[position]
     changed = [*records]
-    changed[place] = replace(one, inner=_changed(one.inner, further, change)) if further else change(one)
+    changed[position] = replace(record, inner=_changed(record.inner, remaining, change)) if remaining else change(record)
     return tuple(changed)

@@ -35,8 +35,8 @@ def read_output(text: str, schema: dict[str, Any]) -> Output:
     try:
         value = msgspec.json.decode(_json_of(text))
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        why = f": {encodable(str(error))}" if text[0] in _BEGINNINGS or "```" in text else ", and begins with words"
-        return Output(problems=(f"it is not JSON alone{why}",))
+        detail = f": {encodable(str(error))}" if text[0] in _BEGINNINGS or "```" in text else ", and begins with words"
+        return Output(problems=(f"it is not JSON alone{detail}",))
     if is_too_deep(value):
         return Output(problems=(f"it is nested deeper than {MAX_DEPTH} levels",))
     return Output(value, tuple(map(encodable, islice(schema_problems(schema, value, formats=True), MAX_PROBLEMS))))
