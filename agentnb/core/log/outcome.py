@@ -56,7 +56,8 @@ def deciding(assessments: Iterable[Assessment]) -> Assessment | None:
     """Return the assessment that counts, or None without any.
 
     The source with the highest priority wins, regardless of time. Several assessments by that source are combined: their
-    outcome is unknown unless all agree."""
+    outcome is unknown unless all agree.
+    """
     candidates = [*assessments]
     if not candidates:
         return None

@@ -115,8 +115,8 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
 
     def ended(self, event: ToolFinished) -> CallRecord:
         """Return the record with the result of the call."""
-        how = (event.seconds, event.traceback, event.display, self.rule, event.progress, self.role, self.inner)
-        return CallRecord(self.call, event.result, *how, printed=event.printed, nested=event.nested)
+        details = (event.seconds, event.traceback, event.display, self.rule, event.progress, self.role, self.inner)
+        return CallRecord(self.call, event.result, *details, printed=event.printed, nested=event.nested)
 
     @property
     def success(self) -> bool | None:

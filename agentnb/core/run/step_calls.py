@@ -17,14 +17,14 @@ from agentnb.core.run.work_records import StepCall
 
 def put(run: RunFacts, step: str, record: CallRecord, **changes: Any) -> None:
     """Put the record of a call in its place; of one with a result forget the place, and those of calls that its tool made."""
-    call_id, opened = record.call.id, run._open_step_calls
-    if call_id in opened:
-        place = opened[call_id][0]
-        run._step_calls[place] = replace(run._step_calls[place], record=record, **changes)
+    call_id, open_calls = record.call.id, run._open_step_calls
+    if call_id in open_calls:
+        position = open_calls[call_id][0]
+        run._step_calls[position] = replace(run._step_calls[position], record=record, **changes)
     else:
-        opened[call_id] = (len(run._step_calls),)
+        open_calls[call_id] = (len(run._step_calls),)
         run._step_calls.append(StepCall(step, record, **changes))
     if record.result is not None:
-        del opened[call_id]
+        del open_calls[call_id]
         for _, inner in with_inner(record.inner) if record.inner else ():
-            opened.pop(inner.call.id, None)
+            open_calls.pop(inner.call.id, None)

@@ -61,8 +61,8 @@ class StepOutputs:
 
     def inside(self, block: str) -> Mapping[str, Entry]:
         """Return the entries of the children of a block that is open, by id, in the order in which they completed."""
-        found = self._blocks.get(block)
-        return {} if found is None else MappingProxyType(found.children)
+        open_block = self._blocks.get(block)
+        return {} if open_block is None else MappingProxyType(open_block.children)
 
     def snapshot(self) -> dict[str, Any]:
         """Return a copy of the whole: ``steps`` by id, and the ``order`` in which they first completed."""
@@ -81,11 +81,11 @@ class StepOutputs:
         if event.status != "completed" or kind in WITHOUT_ENTRY:
             return
         own_id = event.step[len(parent) + 1 :] if parent and event.step.startswith(f"{parent}/") else event.step
-        around = self._blocks.get(parent) if parent else None
+        parent_block = self._blocks.get(parent) if parent else None
         with self._lock:
-            entry = self._entry(event, kind, agent, block, kept=around is None)
-            if around is not None:
-                around.children[own_id] = entry
+            entry = self._entry(event, kind, agent, block, kept=parent_block is None)
+            if parent_block is not None:
+                parent_block.children[own_id] = entry
                 return
             self._steps[own_id] = entry
             if block is not None and kind == "parallel":
@@ -101,7 +101,7 @@ class StepOutputs:
             return {"outputs": outputs, "order": list(outputs), "attempts": event.attempts}
         output = event.output
         if block is not None and kind == "map" and not event.error:
-            output = [one.get("output", one.get("outputs")) for one in block.in_order().values()]
+            output = [child.get("output", child.get("outputs")) for child in block.in_order().values()]
         run: Entry = {"output": output} if kind == "condition" else {"output": output, "attempts": event.attempts}
         runs = self._history.setdefault(event.step, []) if kept else [*self._history.get(event.step, ())]
         runs.append(run)
@@ -129,10 +129,10 @@ class _Block:
 
     def in_order(self) -> dict[str, Entry]:
         """Return the entries in the order of the file; items of a map by their places."""
-        known = [one for one in self.order if one in self.children]
-        others = [one for one in self.children if one not in self.order]
+        listed = [child for child in self.order if child in self.children]
+        others = [child for child in self.children if child not in self.order]
         others.sort(key=lambda one: int(one) if one.isdecimal() else 0)
-        return {one: self.children[one] for one in (*known, *others)}
+        return {child: self.children[child] for child in (*listed, *others)}
 
 
 def leaves(steps: Mapping[str, Entry], before: str = "") -> Iterator[tuple[str, Entry]]:
@@ -147,8 +147,8 @@ def leaves(steps: Mapping[str, Entry], before: str = "") -> Iterator[tuple[str, 
 
 def text_of(entry: Entry) -> str:
     """Return what a step gave as text; of a block, the texts of its children below each other."""
-    texts = [as_text(one["output"]) for _, one in leaves({"": entry})]
-    return "\n\n".join(one for one in texts if one)
+    texts = [as_text(leaf["output"]) for _, leaf in leaves({"": entry})]
+    return "\n\n".join(leaf for leaf in texts if leaf)
 
 
 def _text_of_task(output: Any, before: str) -> str:

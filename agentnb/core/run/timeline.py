@@ -144,9 +144,9 @@ _TAKES: dict[type[Part], Handlers] = {Tool: of_tools, Step: of_steps, Pause: of_
 
 def timeline(run: RunFacts, *kinds: type[Part]) -> list[Part]:
     """Return the parts of a run of these kinds, or all, in the order in which they ended; those that are open come last."""
-    fold, take = _Timeline(run.profile), _takes(kinds).get
+    fold, handler_for = _Timeline(run.profile), _takes(kinds).get
     for event in run.events:
-        handler = take(type(event))
+        handler = handler_for(type(event))
         if handler is not None:
             handler(fold, event)
     fold.close()

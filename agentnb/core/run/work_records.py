@@ -129,18 +129,18 @@ def plan_after(event: w.PlanEvent, before: PlanRecord | None) -> PlanRecord:
     """Return a plan as it stands after an event."""
     if isinstance(event, w.PlanProposed):
         return PlanRecord(event.plan_id, event.plan, call_id=event.call_id)
-    known = before or PlanRecord(event.plan_id, {})
+    record = before or PlanRecord(event.plan_id, {})
     if isinstance(event, w.PlanEdited):
-        return replace(known, plan=event.plan, status="edited", by=event.by, edits=known.edits + 1)
+        return replace(record, plan=event.plan, status="edited", by=event.by, edits=record.edits + 1)
     if isinstance(event, w.PlanApproved):
-        return replace(known, status="approved", by=event.by, words=event.words)
+        return replace(record, status="approved", by=event.by, words=event.words)
     if isinstance(event, w.PlanRejected):
-        return replace(known, status="rejected", by=event.by, words=event.words, reason=event.reason)
-    return replace(known, reviews=(*known.reviews, event))
+        return replace(record, status="rejected", by=event.by, words=event.words, reason=event.reason)
+    return replace(record, reviews=(*record.reviews, event))
 
 
 def progress_of(steps: Iterable[StepRecord]) -> Progress | None:
     """Return how many of the steps are over, and which are open; None if there are none."""
-    known = list(steps)
-    going_on = [one.title or one.id for one in known if one.status == "running"]
-    return Progress(len(known) - len(going_on), len(known), ", ".join(going_on)) if known else None
+    records = list(steps)
+    open_titles = [record.title or record.id for record in records if record.status == "running"]
+    return Progress(len(records) - len(open_titles), len(records), ", ".join(open_titles)) if records else None

@@ -33,19 +33,19 @@ def accepted_schema(schema: dict[str, Any]) -> dict[str, Any]:
 def real_names(schema: Mapping[str, Any]) -> dict[str, str]:
     """Return the names of properties that providers refuse, by those that they get in `accepted_schema`."""
     names = [*_properties(schema)]
-    found = dict[str, str]()
+    names_by_safe = dict[str, str]()
     for name in names:
         if not SAFE_PROPERTY.fullmatch(name):
             safe = _UNSAFE.sub("_", name)[:64] or "_"
-            is_taken = safe in found or safe in names
-            found[f"{safe[:55]}_{zlib.crc32(name.encode()):08x}" if is_taken else safe] = name
-    return found
+            is_taken = safe in names_by_safe or safe in names
+            names_by_safe[f"{safe[:55]}_{zlib.crc32(name.encode()):08x}" if is_taken else safe] = name
+    return names_by_safe
 
 
 def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties of a schema; of one from elsewhere that has something else there, none."""
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def with_real_names(schema: Mapping[str, Any], arguments: Any) -> Any:
@@ -65,8 +65,8 @@ def _accepted(text: bytes) -> dict[str, Any]:
         schema = {**kept, "properties": whole.properties, "required": sorted(whole.required)}
     properties, safe = _properties(schema), {real: name for name, real in real_names(schema).items()}
     named = {
-        safe.get(name, name): {"title": name, **one} if name in safe and isinstance(one, dict) else one
-        for name, one in properties.items()
+        safe.get(name, name): {"title": name, **property_} if name in safe and isinstance(property_, dict) else property_
+        for name, property_ in properties.items()
     }
     required = {"required": [safe.get(name, name) for name in list_of(schema.get("required"))]} if safe else {}
     object_schema = {"type": "object", "properties": named}
@@ -85,39 +85,39 @@ def _merged(part: Any, root: dict[str, Any], levels: int) -> _Object:
         return _Object({}, frozenset())
     properties = dict(_properties(part))
     required = frozenset(list_of(part.get("required")))
-    together = [*list_of(part.get("allOf")), *([resolved(part, root)] if "$ref" in part else [])]
-    for one in [_merged(each, root, levels - 1) for each in together]:
-        properties, required = one.properties | properties, one.required | required
+    conjuncts = [*list_of(part.get("allOf")), *([resolved(part, root)] if "$ref" in part else [])]
+    for merged_part in [_merged(subschema, root, levels - 1) for subschema in conjuncts]:
+        properties, required = merged_part.properties | properties, merged_part.required | required
     for key in _ALTERNATIVES:
-        if found := [_merged(each, root, levels - 1) for each in list_of(part.get(key))]:
-            properties = {name: _any_of(name, found) for name in _names(found)} | properties
-            required |= frozenset.intersection(*[one.required for one in found])
+        if alternatives := [_merged(subschema, root, levels - 1) for subschema in list_of(part.get(key))]:
+            properties = {name: _any_of(name, alternatives) for name in _names(alternatives)} | properties
+            required |= frozenset.intersection(*[merged_part.required for merged_part in alternatives])
     return _Object(properties, required)
 
 
 def _names(alternatives: list[_Object]) -> list[str]:
-    return [*dict.fromkeys(name for one in alternatives for name in one.properties)]
+    return [*dict.fromkeys(name for alternative in alternatives for name in alternative.properties)]
 
 
 def _any_of(name: str, alternatives: list[_Object]) -> Any:
     """Return the schema of a property that several alternatives have."""
-    found = list[Any]()
-    for one in alternatives:
-        if name in one.properties and one.properties[name] not in found:
-            found.append(one.properties[name])
-    return found[0] if len(found) == 1 else {"anyOf": found}
+    schemas = list[Any]()
+    for alternative in alternatives:
+        if name in alternative.properties and alternative.properties[name] not in schemas:
+            schemas.append(alternative.properties[name])
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
 
 def _with_items(part: Any) -> Any:
     """Return a schema in which each array, also within it, says what its items are."""
     if isinstance(part, list):
-        return [_with_items(one) for one in part]
+        return [_with_items(item) for item in part]
     if not isinstance(part, dict):
         return part
     kept = {key: _with_items(value) if key in _WITHIN else value for key, value in part.items()}
     for key in SCHEMAS_BY_NAME:
         if isinstance(named := part.get(key), dict):
-            kept[key] = {name: _with_items(one) for name, one in named.items()}
+            kept[key] = {name: _with_items(item) for name, item in named.items()}
     kind = part.get("type")
     is_array = kind == "array" or (isinstance(kind, list) and "array" in kind)
     return {**kept, "items": {}} if is_array and "items" not in part else kept

@@ -60,7 +60,7 @@ def _read(url: str) -> WebAddress:
     is_ip = written.count(":") > 1
     plain = written if is_ip else _in_ascii(written)
     suffix = "" if port is None else f":{port}"
-    host, ascii_host = (f"[{one}]{suffix}" if is_ip else f"{one}{suffix}" for one in (written, plain))
+    host, ascii_host = (f"[{name}]{suffix}" if is_ip else f"{name}{suffix}" for name in (written, plain))
     return WebAddress(url, host, ascii_host, parts._replace(netloc=ascii_host).geturl())
 
 

@@ -59,11 +59,11 @@ def item(value: Any, path: Reference, at: int) -> Any:
         raise PathError(f"{where} is {shown(value)}, and has no {part}")
     if type(part) is not int and not isinstance(part, str):
         raise PathError(f"{where} is {kind_of(value)}: [{part!r}] is not a place in it", "Count from 0, from the end with -1")
-    place = int(part)
-    if not -len(value) <= place < len(value):
-        what = f"{where} has {len(value)} items, and none at [{place}]"
-        raise PathError(what, f"Ask first: len({where}) > 0 && ...")
-    return value[place]
+    index = int(part)
+    if not -len(value) <= index < len(value):
+        problem = f"{where} has {len(value)} items, and none at [{index}]"
+        raise PathError(problem, f"Ask first: len({where}) > 0 && ...")
+    return value[index]
 
 
 def _is_place(part: str) -> bool:

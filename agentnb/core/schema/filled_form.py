@@ -75,11 +75,11 @@ def _object(
 def _group(field: FormField, initial: Any, texts: Mapping[str, str], problems: dict[str, str]) -> Any:
     """Return the value of a group of fields; an optional one in which nothing was filled is left out."""
     is_needed = field.is_required or field.has_value
-    found: dict[str, str] = {}
-    value = _object(field.fields, initial if isinstance(initial, dict) else {}, texts, found)
-    if not is_needed and not any(_is_filled(each, texts) for each in leaves(field.fields)):
+    group_problems: dict[str, str] = {}
+    value = _object(field.fields, initial if isinstance(initial, dict) else {}, texts, group_problems)
+    if not is_needed and not any(_is_filled(leaf, texts) for leaf in leaves(field.fields)):
         return _LEFT_OUT
-    problems |= found
+    problems |= group_problems
     return value
 
 
@@ -119,7 +119,7 @@ def _typed(field: FormField, text: str, problems: dict[str, str]) -> Any:
 def _chosen(value: Any, field: FormField, problems: dict[str, str]) -> Any:
     """Return the choices that were made; a field without any is left out if it may be and had no value."""
     options = {option.text for option in field.options}
-    is_right = isinstance(value, list) and all(json_of(one) in options for one in value)
+    is_right = isinstance(value, list) and all(json_of(choice) in options for choice in value)
     if value == [] and not (field.is_required or field.has_value):
         return _LEFT_OUT
     return _checked(value, is_right, "Choose from these", field, problems)
@@ -166,14 +166,14 @@ def _add_others(
     problems: dict[str, str],
 ) -> None:
     """Add the properties that the schema does not name, those of the initial value or those typed as a JSON object."""
-    known = {each.path[-1] for each in fields if not each.is_others}
-    kept = {name: one for name, one in initial.items() if name not in known}
+    own_names = {sibling.path[-1] for sibling in fields if not sibling.is_others}
+    kept = {name: item for name, item in initial.items() if name not in own_names}
     others = _value(field, kept, texts, problems)
     if others is _LEFT_OUT:
         return
     if not isinstance(others, dict):
         problems[field.key] = "Enter a JSON object"
-    elif twice := known & others.keys():
+    elif twice := own_names & others.keys():
         problems[field.key] = f"{min(twice)} has a field of its own"
     else:
         value |= others
@@ -197,7 +197,7 @@ def _misfits(schema: Any, value: Any, fields: Sequence[FormField]) -> dict[str, 
 
 def _nearest(fields: Sequence[FormField], where: Sequence[str | int]) -> FormField | None:
     """Return the field that holds the value at this place."""
-    every = [each for each in leaves(fields) if each.key != WHOLE]
-    around = [each for each in every if each.path == tuple(where[: len(each.path)]) and not each.is_others]
-    others = [each for each in every if each.is_others and each.path == tuple(where[: len(each.path)])]
-    return max(around or others, key=lambda each: len(each.path), default=None)
+    candidates = [leaf for leaf in leaves(fields) if leaf.key != WHOLE]
+    enclosing = [leaf for leaf in candidates if leaf.path == tuple(where[: len(leaf.path)]) and not leaf.is_others]
+    others = [leaf for leaf in candidates if leaf.is_others and leaf.path == tuple(where[: len(leaf.path)])]
+    return max(enclosing or others, key=lambda each: len(each.path), default=None)

@@ -77,7 +77,9 @@ class FormField:
     @property
     def chosen(self) -> tuple[str, ...]:
         """The choices that a field for several begins with, as the texts of their options."""
-        return tuple(json_of(one) for one in msgspec.json.decode(self.text)) if self.kind == "choices" and self.text else ()
+        return (
+            tuple(json_of(choice) for choice in msgspec.json.decode(self.text)) if self.kind == "choices" and self.text else ()
+        )
 
     @property
     def is_others(self) -> bool:
@@ -97,18 +99,18 @@ def form_fields(schema: Any, initial: Any = None) -> tuple[FormField, ...]:
 
 def leaves(fields: Sequence[FormField]) -> Iterator[FormField]:
     """Yield the fields that are typed into, without the groups around them."""
-    for each in fields:
-        if each.kind == "group":
-            yield from leaves(each.fields)
+    for field_ in fields:
+        if field_.kind == "group":
+            yield from leaves(field_.fields)
         else:
-            yield each
+            yield field_
 
 
 def defaults(schema: Any) -> dict[str, Any]:
     """Return the defaults of the properties of an object, the value that a form begins with if nothing else is known."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     named = (
-        {name: one.get("default", _ABSENT) for name, one in properties.items() if isinstance(one, dict)}
+        {name: property_.get("default", _ABSENT) for name, property_ in properties.items() if isinstance(property_, dict)}
         if isinstance(properties, dict)
         else {}
     )
@@ -136,17 +138,17 @@ class _Reader:
 
     def properties(self, schema: Any, value: Any, path: tuple[str, ...] = (), prefix: str = "") -> tuple[FormField, ...] | None:
         """Return the fields of an object; None if it cannot be divided into fields. Raises `_TooMany`."""
-        known = schema.get("properties") if isinstance(schema, dict) else None
-        is_object = isinstance(known, dict) and schema.get("type", "object") == "object" and isinstance(value, dict)
-        if not is_object or not known or len(path) >= MAX_LEVELS or not all(map(_is_name, known)):
+        declared = schema.get("properties") if isinstance(schema, dict) else None
+        is_object = isinstance(declared, dict) and schema.get("type", "object") == "object" and isinstance(value, dict)
+        if not is_object or not declared or len(path) >= MAX_LEVELS or not all(map(_is_name, declared)):
             return None
         required = schema.get("required")
-        needed = {one for one in required if isinstance(one, str)} if isinstance(required, list) else set()
+        needed = {item for item in required if isinstance(item, str)} if isinstance(required, list) else set()
         fields = []
-        for place, (name, one) in enumerate(known.items()):
-            given = value.get(name, _ABSENT)
-            fields.append(self._field(one, given, (*path, name), f"{prefix}{place}", is_required=name in needed))
-        others = {name: one for name, one in value.items() if name not in known}
+        for index, (name, item) in enumerate(declared.items()):
+            initial = value.get(name, _ABSENT)
+            fields.append(self._field(item, initial, (*path, name), f"{prefix}{index}", is_required=name in needed))
+        others = {name: item for name, item in value.items() if name not in declared}
         if others or schema.get("additionalProperties") not in (None, False):
             text = as_text(others) if others else ""
             fields.append(FormField(f"{prefix}{OTHERS}", path, "json", text, has_value=bool(others)))
@@ -157,24 +159,24 @@ class _Reader:
         if self._count > MAX_FIELDS:
             raise _TooMany
         schema, may_be_null = _without_null(resolved(given, self._root), self._root)
-        about = _described(schema, given, path[-1])
-        about |= {"is_required": is_required, "may_be_null": may_be_null, "has_value": value is not _ABSENT}
+        details = _described(schema, given, path[-1])
+        details |= {"is_required": is_required, "may_be_null": may_be_null, "has_value": value is not _ABSENT}
         start = {} if value is _ABSENT else value
         if not may_be_null and (fields := self.properties(schema, start, path, f"{key}.")):
-            return FormField(key, path, "group", fields=fields, **about)
-        about["schema"] = self._alone(schema)
+            return FormField(key, path, "group", fields=fields, **details)
+        details["schema"] = self._alone(schema)
         if options := _options(schema):
             text = "" if value is _ABSENT else json_of(value)
-            return FormField(key, path, "choice", text, options=_with(options, value), **about)
+            return FormField(key, path, "choice", text, options=_with(options, value), **details)
         if (options := _options_of_items(schema, self._root)) and _are_among(value, options):
             text = json_of(value) if isinstance(value, list) else ""
             limits = (_limit(schema, "minItems"), _limit(schema, "maxItems"))
-            return FormField(key, path, "choices", text, options=options, limits=limits, **about)
+            return FormField(key, path, "choices", text, options=options, limits=limits, **details)
         kind, text = _kind_and_text(schema, value)
         may_be_empty = (
-            kind in ("text", "lines") and not is_required and not any(schema_problems(about["schema"], "", formats=True))
+            kind in ("text", "lines") and not is_required and not any(schema_problems(details["schema"], "", formats=True))
         )
-        return FormField(key, path, kind, text, may_be_empty=may_be_empty, **_limits(schema, kind), **about)
+        return FormField(key, path, kind, text, may_be_empty=may_be_empty, **_limits(schema, kind), **details)
 
     def _alone(self, schema: Any) -> Any:
         """Return the schema of a field with the definitions that it may refer to."""
@@ -185,9 +187,9 @@ class _Reader:
 
 def _described(schema: Any, given: Any, name: str) -> dict[str, Any]:
     """Return the label and the help text of a field."""
-    texts = [one for one in (schema, given) if isinstance(one, dict)]
-    titles = [one["title"] for one in texts if isinstance(one.get("title"), str)]
-    descriptions = [one["description"] for one in texts if isinstance(one.get("description"), str)]
+    texts = [source for source in (schema, given) if isinstance(source, dict)]
+    titles = [source["title"] for source in texts if isinstance(source.get("title"), str)]
+    descriptions = [source["description"] for source in texts if isinstance(source.get("description"), str)]
     return {"label": _label(name, titles[0] if titles else None), "description": descriptions[0] if descriptions else ""}
 
 
@@ -230,15 +232,15 @@ def _without_null(schema: Any, root: Any) -> tuple[Any, bool]:
         return schema, False
     kinds = schema.get("type")
     if isinstance(kinds, list) and "null" in kinds and len(kinds) == 2:
-        (other,) = [one for one in kinds if one != "null"] or ["null"]
-        return {**schema, "type": other}, True
+        (subschema,) = [kind for kind in kinds if kind != "null"] or ["null"]
+        return {**schema, "type": subschema}, True
     for name in ("anyOf", "oneOf"):
-        among = schema.get(name)
-        if isinstance(among, list) and len(among) == 2 and {"type": "null"} in among:
-            other = among[1] if among[0] == {"type": "null"} else among[0]
-            rest = {key: one for key, one in schema.items() if key != name}
-            found = resolved(other, root)
-            return ({**found, **rest}, True) if isinstance(found, dict) else (True, True)
+        alternatives = schema.get(name)
+        if isinstance(alternatives, list) and len(alternatives) == 2 and {"type": "null"} in alternatives:
+            subschema = alternatives[1] if alternatives[0] == {"type": "null"} else alternatives[0]
+            siblings = {key: kind for key, kind in schema.items() if key != name}
+            target = resolved(subschema, root)
+            return ({**target, **siblings}, True) if isinstance(target, dict) else (True, True)
     return schema, False
 
 
@@ -250,8 +252,12 @@ def _options(schema: Any) -> tuple[Option, ...]:
     if schema.get("type") == "boolean" and not isinstance(listed, list):
         return (Option("true", "yes"), Option("false", "no"))
     among: list[Any] = next((schema[name] for name in ("oneOf", "anyOf") if isinstance(schema.get(name), list)), [])
-    if not isinstance(listed, list) and among and all(isinstance(one, dict) and "const" in one for one in among):
-        listed, names = [one["const"] for one in among], [one.get("title") for one in among]
+    if (
+        not isinstance(listed, list)
+        and among
+        and all(isinstance(alternative, dict) and "const" in alternative for alternative in among)
+    ):
+        listed, names = [alternative["const"] for alternative in among], [alternative.get("title") for alternative in among]
     if not isinstance(listed, list) and "const" in schema:
         listed = [schema["const"]]
     if not isinstance(listed, list) or not 0 < len(listed) <= MAX_OPTIONS:
@@ -272,7 +278,7 @@ def _are_among(value: Any, options: tuple[Option, ...]) -> bool:
     """Return whether a list has only these choices, each once; also if there is no value yet."""
     if value is _ABSENT or value is None:
         return True
-    texts = [json_of(one) for one in value] if isinstance(value, list) else ["none"]
+    texts = [json_of(item) for item in value] if isinstance(value, list) else ["none"]
     return len({*texts}) == len(texts) and {*texts} <= {option.text for option in options}
 
 
@@ -288,7 +294,7 @@ def _limits(schema: Any, kind: FieldKind) -> dict[str, Any]:
 
 def _with(options: tuple[Option, ...], value: Any) -> tuple[Option, ...]:
     """Return the choices with the value to begin with, also if it is none of them."""
-    if value is _ABSENT or any(one.text == json_of(value) for one in options):
+    if value is _ABSENT or any(option.text == json_of(value) for option in options):
         return options
     return (*options, Option(json_of(value), _word(value)))
 
