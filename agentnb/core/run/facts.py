@@ -223,7 +223,7 @@ class RunFacts:
 
     @property
     def loops(self) -> View[e.LoopDetected]:
-        """The detected loops, in which the run repeats itself."""
+        """The detected loops: ranges of rounds that repeat each other."""
         return View(self._loops)
 
     compacted: Compacted | None = _read("_compacted", "The current compaction of the conversation, if any.")

@@ -1,4 +1,4 @@
-"""The fold of steps, plans, other model calls, findings and scope: what a run keeps of the events in `work_events`."""
+"""The fold of steps, plans, other model calls, findings and scope: the effect of `work_events` on a run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _step_started(run: RunFacts, event: w.StepStarted) -> None:
 
 
 def _plan_size(run: RunFacts, inputs: Any) -> int:
-    """Return how many steps the plan of an execution has: the plan among its inputs, or else the last that was made."""
+    """Return the number of steps in an execution's plan: the plan among its inputs, else the latest."""
     inputs_plan = inputs.get("plan") if isinstance(inputs, Mapping) else None
     plan_id = inputs_plan.get("id") if isinstance(inputs_plan, Mapping) else None
     if not plan_id and run._plans:
@@ -143,10 +143,10 @@ def _outcome_given(run: RunFacts, event: w.OutcomeGiven) -> None:
     assessment = event.assessment
     others = [
         earlier for earlier in run._assessments if (earlier.source, earlier.name) != (assessment.source, assessment.name)
-    ]  # said again
+    ]  # replaces an earlier one
     run._assessments = (*others, assessment)
 
 
 @handles
 def _nothing_known(run: RunFacts, event: w.ServerStarted | w.ServerChanged | w.OtherEvent) -> None:
-    """Keep the event in the list of all events only."""
+    """Ignore the event, which remains in the list of all events."""

@@ -1,4 +1,4 @@
-"""The schema of a tool's arguments as every provider accepts it: some refuse a whole request for one keyword of one tool."""
+"""Tool schemas in the form that every provider accepts: some refuse a whole request for one keyword of one tool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from agentnb.core.schema.references import SCHEMAS_BY_NAME, list_of, resolved
 
 MAX_LEVELS = 5
-"""Levels of alternatives within alternatives that are merged."""
+"""Maximum nesting of alternatives to be merged."""
 SAFE_PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_.-]")
 _ALTERNATIVES = ("anyOf", "oneOf")
@@ -22,16 +22,17 @@ _WITHIN = ("items", "additionalProperties", "contains", "not", "if", "then", "el
 
 
 def accepted_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema as every provider accepts it. It may allow more than before: arguments are checked against that.
+    """Return the schema in a form that every provider accepts. May be more permissive: arguments are checked against the
+    original.
 
-    Alternatives at its root become one object with all their properties, an array says that its items may be anything, and
-    properties have names of plain letters, as `real_names` has them.
+    Alternatives at the root become one object with all their properties, arrays without ``items`` accept anything, and property
+    names use plain letters, as in `real_names`.
     """
     return _accepted(msgspec.json.encode(schema))
 
 
 def real_names(schema: Mapping[str, Any]) -> dict[str, str]:
-    """Return the names of properties that providers refuse, by those that they get in `accepted_schema`."""
+    """Return the property names that providers refuse, by their replacements in `accepted_schema`."""
     names = [*_properties(schema)]
     names_by_safe = dict[str, str]()
     for name in names:
@@ -43,13 +44,13 @@ def real_names(schema: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the properties of a schema; of one from elsewhere that has something else there, none."""
+    """Return the properties of a schema; empty if malformed."""
     properties = schema.get("properties")
     return properties if isinstance(properties, dict) else {}
 
 
 def with_real_names(schema: Mapping[str, Any], arguments: Any) -> Any:
-    """Return the arguments that a model gave by `accepted_schema` with the names that the schema has."""
+    """Translate the names of a model's arguments from `accepted_schema` back to those of the schema."""
     names = real_names(schema)
     if not names or not isinstance(arguments, Mapping):
         return arguments
@@ -80,7 +81,7 @@ class _Object(NamedTuple):
 
 
 def _merged(part: Any, root: dict[str, Any], levels: int) -> _Object:
-    """Return all properties that an object may have by a schema and its alternatives, and those that it must have."""
+    """Return the properties that an object may have under a schema and its alternatives, and those that are required."""
     if not isinstance(part, dict) or not levels:
         return _Object({}, frozenset())
     properties = dict(_properties(part))
@@ -100,7 +101,7 @@ def _names(alternatives: list[_Object]) -> list[str]:
 
 
 def _any_of(name: str, alternatives: list[_Object]) -> Any:
-    """Return the schema of a property that several alternatives have."""
+    """Return the schema of a property shared by several alternatives."""
     schemas = list[Any]()
     for alternative in alternatives:
         if name in alternative.properties and alternative.properties[name] not in schemas:
@@ -109,7 +110,7 @@ def _any_of(name: str, alternatives: list[_Object]) -> Any:
 
 
 def _with_items(part: Any) -> Any:
-    """Return a schema in which each array, also within it, says what its items are."""
+    """Add ``items`` to every array of a schema, at any depth."""
     if isinstance(part, list):
         return [_with_items(item) for item in part]
     if not isinstance(part, dict):

@@ -1,6 +1,6 @@
-"""The fields of a form for a JSON Schema of objects, with the values to begin with.
+"""The fields of a form for a JSON Schema of objects, with their initial values.
 
-A form is bounded, whatever the schema: what has no field of its own is typed as JSON.
+Forms are bounded for any schema: a part without a field of its own is entered as JSON.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from agentnb.core.schema.json_schema import json_of, schema_problems
 from agentnb.core.schema.references import resolved
 
 FieldKind: TypeAlias = Literal["text", "lines", "integer", "number", "choice", "choices", "json", "group"]
-"""Kinds of fields: a line of text, several lines, numbers, one of several choices, several of them, JSON, an object with fields
-of its own."""
+"""Kinds of fields: a line of text, several lines, numbers, one of several choices, several of them, JSON, an object with its
+own fields."""
 MAX_FIELDS = 40
-"""Maximum fields of a form; an object with more is one field of JSON."""
+"""Maximum number of fields in a form; an object with more is a single JSON field."""
 MAX_LEVELS = 3
 MAX_OPTIONS = 100
 MAX_NAME_CHARACTERS = 100
 MAX_DEFAULT_CHARACTERS = 2_000
-"""Maximum length of a default that a form begins with."""
+"""Maximum length of a default used as an initial value."""
 LONG_TEXT = 60
-"""Characters of a text that gets a field of several lines."""
+"""Number of characters above which a text gets a multi-line field."""
 WHOLE = "whole"
-"""The key of the one field of a form that is not divided."""
+"""Key of the only field of an undivided form."""
 OTHERS = "other"
-"""The last part of the key of the field for properties that the schema does not name."""
+"""Last part of the key of the field for properties not named in the schema."""
 EMPTY = "empty"
-"""The last part of the key of the mark that makes an empty field the empty text instead of leaving it out."""
+"""Last part of the key of the flag that turns an empty field into the empty string instead of omitting it."""
 _ABSENT = object()
 
 
@@ -41,49 +41,49 @@ class Option(NamedTuple):
     """A choice of a field."""
 
     text: str
-    """The choice as JSON, which the form sends."""
+    """The choice as JSON, sent by the form."""
     label: str
 
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """A field of a form, and the text it begins with."""
+    """A field of a form with its initial text."""
 
     key: str
-    """Its place in the form, such as ``2`` or ``0.1``: a name may be any text, which no page should have to hold as a key."""
+    """Position in the form, such as ``2`` or ``0.1``. Names may be any text, which a page should not have to use as keys."""
     path: tuple[str, ...]
-    """The names that lead to its value."""
+    """The property names leading to its value."""
     kind: FieldKind
     text: str = ""
     is_required: bool = False
     may_be_null: bool = False
     has_value: bool = False
-    """Whether the value to begin with has it; if it is not typed into, that value stays as it is."""
+    """True if the initial value includes it; if not edited, that value remains unchanged."""
     label: str = ""
     description: str = ""
     options: tuple[Option, ...] = ()
     limits: tuple[Any, Any] = (None, None)
-    """The lowest and the highest number that the schema allows; of texts the characters, of several choices their count."""
+    """Minimum and maximum: of a number, of a text's length, or of the number of choices."""
     format: str = ""
-    """The format of a text that is checked, such as ``email``."""
+    """The checked format of a text, such as ``email``."""
     pattern: str = ""
-    """The pattern that a text must match."""
+    """The pattern for a text."""
     may_be_empty: bool = False
-    """Whether it may be left out and may be the empty text, too, which a mark of its own says."""
+    """True if it may be omitted or the empty string, distinguished by a separate flag."""
     schema: Any = field(default=True, repr=False, compare=False)
     """The schema of its value alone."""
     fields: tuple[FormField, ...] = ()
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """The choices that a field for several begins with, as the texts of their options."""
+        """The initially selected choices of a field for several, as the texts of their options."""
         return (
             tuple(json_of(choice) for choice in msgspec.json.decode(self.text)) if self.kind == "choices" and self.text else ()
         )
 
     @property
     def is_others(self) -> bool:
-        """Whether it holds the properties that the schema does not name."""
+        """True for the field of properties not named in the schema."""
         return self.key.rpartition(".")[2] == OTHERS
 
 
@@ -98,7 +98,7 @@ def form_fields(schema: Any, initial: Any = None) -> tuple[FormField, ...]:
 
 
 def leaves(fields: Sequence[FormField]) -> Iterator[FormField]:
-    """Yield the fields that are typed into, without the groups around them."""
+    """Yield the editable fields, without their enclosing groups."""
     for field_ in fields:
         if field_.kind == "group":
             yield from leaves(field_.fields)
@@ -107,7 +107,7 @@ def leaves(fields: Sequence[FormField]) -> Iterator[FormField]:
 
 
 def defaults(schema: Any) -> dict[str, Any]:
-    """Return the defaults of the properties of an object, the value that a form begins with if nothing else is known."""
+    """Return the defaults of an object's properties: the initial value of a form if nothing else is known."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     named = (
         {name: property_.get("default", _ABSENT) for name, property_ in properties.items() if isinstance(property_, dict)}
@@ -120,13 +120,13 @@ def defaults(schema: Any) -> dict[str, Any]:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as JSON, laid out in lines if it is long."""
+    """Return a value as JSON, indented if it is long."""
     encoded = msgspec.json.encode(value)
     return (msgspec.json.format(encoded, indent=2) if len(encoded) > LONG_TEXT else encoded).decode()
 
 
 class _TooMany(Exception):
-    """A form would have too many fields."""
+    """A form exceeds the maximum number of fields."""
 
 
 class _Reader:
@@ -137,7 +137,7 @@ class _Reader:
         self._count = 0
 
     def properties(self, schema: Any, value: Any, path: tuple[str, ...] = (), prefix: str = "") -> tuple[FormField, ...] | None:
-        """Return the fields of an object; None if it cannot be divided into fields. Raises `_TooMany`."""
+        """Return the fields of an object, or None if it cannot be divided into fields. Raises `_TooMany`."""
         declared = schema.get("properties") if isinstance(schema, dict) else None
         is_object = isinstance(declared, dict) and schema.get("type", "object") == "object" and isinstance(value, dict)
         if not is_object or not declared or len(path) >= MAX_LEVELS or not all(map(_is_name, declared)):
@@ -179,7 +179,7 @@ class _Reader:
         return FormField(key, path, kind, text, may_be_empty=may_be_empty, **_limits(schema, kind), **details)
 
     def _alone(self, schema: Any) -> Any:
-        """Return the schema of a field with the definitions that it may refer to."""
+        """Return the schema of a field with the definitions that it may reference."""
         if not isinstance(schema, dict) or not isinstance(self._root, dict):
             return schema
         return {**schema, **{name: self._root[name] for name in ("$defs", "definitions") if name in self._root}}
@@ -198,13 +198,13 @@ def _is_name(name: Any) -> bool:
 
 
 def _label(name: str, title: Any) -> str:
-    """Return the title of a field with its name, or the name alone if the title says no more."""
+    """Return the title of a field with its name, or only the name if the title adds nothing."""
     is_same = not isinstance(title, str) or title.replace(" ", "_").casefold() == name.casefold()
     return name if is_same else f"{title} ({name})"
 
 
 def _kind_and_text(schema: Any, value: Any) -> tuple[FieldKind, str]:
-    """Return the kind of a field, and the value as its text; it is JSON if the value is not what the schema says."""
+    """Return the kind of a field, and its value as text: JSON if the value does not fit the schema."""
     named = schema.get("type") if isinstance(schema, dict) else None
     is_empty = value is _ABSENT or value is None
     if named in ("integer", "number") and (is_empty or (isinstance(value, int | float) and not isinstance(value, bool))):
@@ -217,7 +217,7 @@ def _kind_and_text(schema: Any, value: Any) -> tuple[FieldKind, str]:
 
 
 def _has_controls(text: str) -> bool:
-    """Return whether a text has characters that no field of a page keeps."""
+    """True if the text has characters that input fields of a page drop."""
     return any((char < " " and char != "\n") or char == "\x7f" for char in text)
 
 
@@ -227,7 +227,7 @@ def _limit(schema: Any, name: str, otherwise: Any = None) -> Any:
 
 
 def _without_null(schema: Any, root: Any) -> tuple[Any, bool]:
-    """Return the schema of the values that are not null, and whether null is one too."""
+    """Return the schema of the non-null values, and True if null is allowed."""
     if not isinstance(schema, dict):
         return schema, False
     kinds = schema.get("type")
@@ -245,7 +245,7 @@ def _without_null(schema: Any, root: Any) -> tuple[Any, bool]:
 
 
 def _options(schema: Any) -> tuple[Option, ...]:
-    """Return the choices of a schema that lists its values; empty if it lists none, or too many."""
+    """Return the choices of a schema that lists its values; empty for no list, or too many."""
     if not isinstance(schema, dict):
         return ()
     listed, names = schema.get("enum"), schema.get("enumNames")
@@ -267,7 +267,7 @@ def _options(schema: Any) -> tuple[Option, ...]:
 
 
 def _options_of_items(schema: Any, root: Any) -> tuple[Option, ...]:
-    """Return the choices of a list of which several may be chosen; empty if its items are something else."""
+    """Return the choices of a multi-select list; empty if its items are something else."""
     items = resolved(schema.get("items"), root) if isinstance(schema, dict) and schema.get("type") == "array" else None
     if not isinstance(items, dict) or items.get("type") == "boolean" or "prefixItems" in schema:
         return ()
@@ -275,7 +275,7 @@ def _options_of_items(schema: Any, root: Any) -> tuple[Option, ...]:
 
 
 def _are_among(value: Any, options: tuple[Option, ...]) -> bool:
-    """Return whether a list has only these choices, each once; also if there is no value yet."""
+    """True if a list contains only these choices, each once, or if there is no value yet."""
     if value is _ABSENT or value is None:
         return True
     texts = [json_of(item) for item in value] if isinstance(value, list) else ["none"]
@@ -283,7 +283,7 @@ def _are_among(value: Any, options: tuple[Option, ...]) -> bool:
 
 
 def _limits(schema: Any, kind: FieldKind) -> dict[str, Any]:
-    """Return the limits of a field, its format and its pattern."""
+    """Return the limits, format and pattern of a field."""
     if kind in ("integer", "number"):
         return {"limits": (_limit(schema, "minimum"), _limit(schema, "maximum"))}
     if kind not in ("text", "lines"):
@@ -293,7 +293,7 @@ def _limits(schema: Any, kind: FieldKind) -> dict[str, Any]:
 
 
 def _with(options: tuple[Option, ...], value: Any) -> tuple[Option, ...]:
-    """Return the choices with the value to begin with, also if it is none of them."""
+    """Return the choices including the initial value, even if it is not among them."""
     if value is _ABSENT or any(option.text == json_of(value) for option in options):
         return options
     return (*options, Option(json_of(value), _word(value)))
