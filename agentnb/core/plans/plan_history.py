@@ -85,7 +85,7 @@ class PlanProgress:
     def intention(self) -> str:
         """The purpose of the plan, in the planner's words."""
         plan = self.record.plan
-        return next((one for key in ("intention", "reasoning") if isinstance(one := plan.get(key), str) and one), "")
+        return next((text for key in ("intention", "reasoning") if isinstance(text := plan.get(key), str) and text), "")
 
     @property
     def is_rejected(self) -> bool:
@@ -154,31 +154,31 @@ class PlanProgress:
             return
         results = _results(event.output)
         self.reach(self._reached(event, results))
-        for place, step in enumerate([*self.steps]):
-            if step.record is None and (found := results.get(step.id)) is not None:
-                self.change(place, error=text_of(found.get("error")), result=found.get("result"))
+        for index, step in enumerate([*self.steps]):
+            if step.record is None and (result := results.get(step.id)) is not None:
+                self.change(index, error=text_of(result.get("error")), result=result.get("result"))
             if step.status == PENDING:
                 is_dropped = step.same_as is not None and self.steps[step.same_as].status != NOT_RUN
-                self.change(place, status=DROPPED if is_dropped else PASSED if step.written.kind == NOOP else NOT_RUN)
+                self.change(index, status=DROPPED if is_dropped else PASSED if step.written.kind == NOOP else NOT_RUN)
 
     def _take_summary(self, output: Mapping[str, Any]) -> None:
         """Take what a run of its own says of the steps and their calls."""
-        told = output["steps"] if isinstance(output["steps"], list | tuple) else ()
-        for place, one in enumerate(told):
-            if isinstance(one, Mapping):
-                self.change(place, status=text_of(one.get("status")), error=text_of(one.get("error")))
+        summaries = output["steps"] if isinstance(output["steps"], list | tuple) else ()
+        for index, summary in enumerate(summaries):
+            if isinstance(summary, Mapping):
+                self.change(index, status=text_of(summary.get("status")), error=text_of(summary.get("error")))
         self.calls += output["calls"] if type(output.get("calls")) is int else 0
 
     def _reached(self, event: w.StepFinished, results: Mapping[str, Any]) -> int:
         """Return how many steps were reached before the plan ended; a question and an abort end it."""
-        last = max((one.number for one in self.steps if one.record is not None), default=-1)
-        reached = last + 1
-        if self.asks or (last >= 0 and self.steps[last].asks):
+        last_number = max((step.number for step in self.steps if step.record is not None), default=-1)
+        reached = last_number + 1
+        if self.asks or (last_number >= 0 and self.steps[last_number].asks):
             return reached
         for step in self.steps[reached:]:
             if step.written.kind == ABORT:
                 reason = step.written.purpose
-                has_failed = last >= 0 and self.steps[last].status == "failed"
+                has_failed = last_number >= 0 and self.steps[last_number].status == "failed"
                 if event.status == "failed" and (event.error == reason or not (reason or has_failed)):
                     reached = step.number
                     self.change(step.number, status="failed", error=event.error)
@@ -216,14 +216,14 @@ class PlanHistory:
             plan.changes += 1
 
     def _known(self, plan_id: str) -> PlanProgress | None:
-        return next((one for one in self.plans if one.id == plan_id), None)
+        return next((plan for plan in self.plans if plan.id == plan_id), None)
 
     def _add(self, record: PlanRecord) -> PlanProgress:
-        before = self._known(record.id)
-        number = len(self.plans) + 1 if before is None else before.number
-        made = PlanProgress(number, record, self._context)
-        self.plans[number - 1 :] = [made, *self.plans[number:]]
-        return made
+        existing = self._known(record.id)
+        number = len(self.plans) + 1 if existing is None else existing.number
+        plan = PlanProgress(number, record, self._context)
+        self.plans[number - 1 :] = [plan, *self.plans[number:]]
+        return plan
 
     @handles
     def moved(self, event: e.ScopeSet) -> None:
@@ -237,12 +237,12 @@ class PlanHistory:
             if (plan := self._known(event.plan_id)) is not None:
                 plan.decide(event)
             return plan
-        made = self._add(plan_after(event, None))
-        made.mode = self._mode or str(event.plan.get("execution_mode") or "")
-        made.usages, made.made_at = self._usages, event.at
+        new_plan = self._add(plan_after(event, None))
+        new_plan.mode = self._mode or str(event.plan.get("execution_mode") or "")
+        new_plan.usages, new_plan.made_at = self._usages, event.at
         self._usages, self._mode = [], ""
-        self._running |= {path: made for path, action in self._tasks.items() if action == PLANNING}
-        return made
+        self._running |= {path: new_plan for path, action in self._tasks.items() if action == PLANNING}
+        return new_plan
 
     @handles
     def called(self, event: w.ModelCalled) -> None:
@@ -288,11 +288,11 @@ class PlanHistory:
         return plan
 
     def _begin(self, event: w.StepStarted) -> PlanProgress | None:
-        given = event.inputs.get("plan") if isinstance(event.inputs, Mapping) else None
-        plan_id = str(given.get("id") or "") if isinstance(given, Mapping) else ""
+        inputs_plan = event.inputs.get("plan") if isinstance(event.inputs, Mapping) else None
+        plan_id = str(inputs_plan.get("id") or "") if isinstance(inputs_plan, Mapping) else ""
         plan = self._known(plan_id) or (self.plans[-1] if self.plans and not plan_id else None)
-        if plan is None and isinstance(given, Mapping):
-            plan = self._add(PlanRecord(plan_id, {**given}))
+        if plan is None and isinstance(inputs_plan, Mapping):
+            plan = self._add(PlanRecord(plan_id, {**inputs_plan}))
         if plan is not None:
             self._running[event.step] = plan
             plan.begin(event)
@@ -368,6 +368,6 @@ class PlanHistory:
 
 def _results(value: Any) -> dict[str, Mapping[str, Any]]:
     """Return the results in the input or output of an execution, by the ids of their steps."""
-    given = value.get("results") if isinstance(value, Mapping) else None
-    items = given if isinstance(given, list | tuple) else ()
-    return {one["id"]: one for one in items if isinstance(one, Mapping) and isinstance(one.get("id"), str)}
+    results = value.get("results") if isinstance(value, Mapping) else None
+    items = results if isinstance(results, list | tuple) else ()
+    return {result["id"]: result for result in items if isinstance(result, Mapping) and isinstance(result.get("id"), str)}

@@ -182,27 +182,27 @@ class StepProgress(msgspec.Struct, frozen=True, gc=False):
 def steps_of(plan: Mapping[str, Any], plan_id: str) -> list[StepProgress]:
     """Return the steps of a plan, none of which has begun; a plan without a list has none."""
     written = plan.get("steps")
-    found: list[StepProgress] = []
+    steps: list[StepProgress] = []
     first: dict[tuple[str, bytes], int] = {}
-    for place, data in enumerate(written if isinstance(written, list | tuple) else ()):
-        step, before = _step(data), place
+    for index, data in enumerate(written if isinstance(written, list | tuple) else ()):
+        step, before = _step(data), index
         if step.kind == TOOL and step.label and not step.problem:
-            before = first.setdefault(call_key(ToolCall(step.label, step.args or {}, "")), place)
-        name = step.id or f"{plan_id or 'step'}-{step.number or place}"
-        found.append(StepProgress(step, place, name, same_as=None if before == place else before))
-    return found
+            before = first.setdefault(call_key(ToolCall(step.label, step.args or {}, "")), index)
+        name = step.id or f"{plan_id or 'step'}-{step.number or index}"
+        steps.append(StepProgress(step, index, name, same_as=None if before == index else before))
+    return steps
 
 
 def _step(data: Any) -> PlanStep:
     """Return a step; a field of another type is left out."""
-    given = data if isinstance(data, Mapping) else {"reason": text_of(data)}
+    fields = data if isinstance(data, Mapping) else {"reason": text_of(data)}
     with suppress(msgspec.ValidationError):
-        return msgspec.convert(given, PlanStep)
-    found: dict[str, Any] = {}
+        return msgspec.convert(fields, PlanStep)
+    valid: dict[str, Any] = {}
     for field in msgspec.structs.fields(PlanStep):
         with suppress(msgspec.ValidationError, KeyError):
-            found[field.name] = msgspec.convert(given[field.encode_name], field.type)
-    return PlanStep(**found)
+            valid[field.name] = msgspec.convert(fields[field.encode_name], field.type)
+    return PlanStep(**valid)
 
 
 def text_of(value: Any) -> str:

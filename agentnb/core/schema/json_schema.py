@@ -74,23 +74,25 @@ def _applied(part: dict[str, Any], root: Any, value: Any) -> Iterator[tuple[Any,
     for key in _REFERENCES:
         if key in part:
             yield _referred(part[key], root), value
-    yield from ((one, value) for key in _OF_THE_SAME for one in _schemas(part, key))
+    yield from ((subschema, value) for key in _OF_THE_SAME for subschema in _schemas(part, key))
     if value is _ANY:
         keys = ("properties", *_OF_PARTS[dict], *_OF_PARTS[list])
-        yield from ((one, _ANY) for key in keys for one in _schemas(part, key))
+        yield from ((subschema, _ANY) for key in keys for subschema in _schemas(part, key))
         return
     parts = value.values() if isinstance(value, dict) else value
-    yield from ((schema, one) for key in _OF_PARTS.get(type(value), ()) for schema in _schemas(part, key) for one in parts)
-    if isinstance(value, dict) and isinstance(known := part.get("properties"), dict):
-        yield from ((known[name], one) for name, one in value.items() if name in known)
+    yield from (
+        (schema, subschema) for key in _OF_PARTS.get(type(value), ()) for schema in _schemas(part, key) for subschema in parts
+    )
+    if isinstance(value, dict) and isinstance(declared := part.get("properties"), dict):
+        yield from ((declared[name], subschema) for name, subschema in value.items() if name in declared)
 
 
 def _schemas(part: dict[str, Any], key: str) -> Iterable[Any]:
     """Return the schemas of a keyword."""
-    found = part.get(key, ())
+    value = part.get(key, ())
     if key in SCHEMAS_BY_NAME:
-        return found.values() if isinstance(found, dict) else ()
-    return found if isinstance(found, list | tuple) else (found,)
+        return value.values() if isinstance(value, dict) else ()
+    return value if isinstance(value, list | tuple) else (value,)
 
 
 def _referred(reference: Any, root: Any) -> Any:
@@ -191,13 +193,13 @@ def schema_errors(schema: dict[str, Any], value: Any, *, formats: bool = False) 
 
 def integer_places(schema: Any, value: Any) -> set[tuple[str, ...]]:
     """Return the places at which the schema, or one of its alternatives, refuses the value and takes an integer."""
-    places, left = set[tuple[str, ...]](), _errors(schema, value) or []
-    while left:
-        error = left.pop()
+    places, remaining = set[tuple[str, ...]](), _errors(schema, value) or []
+    while remaining:
+        error = remaining.pop()
         kind: Any = error.kind
-        left += [each for errors in getattr(kind, "context", ()) for each in errors]
-        taken = [*getattr(kind, "types", ()), *getattr(kind, "options", ()), getattr(kind, "expected_value", None)]
-        if "integer" in taken or any(type(one) is int for one in taken):
+        remaining += [inner for errors in getattr(kind, "context", ()) for inner in errors]
+        accepted = [*getattr(kind, "types", ()), *getattr(kind, "options", ()), getattr(kind, "expected_value", None)]
+        if "integer" in accepted or any(type(item) is int for item in accepted):
             places.add(tuple(map(str, error.instance_path)))
     return places
 
@@ -241,9 +243,9 @@ def usable_schema(schema: dict[str, Any]) -> ReadSchema:
             return ReadSchema(plain, tuple(left_out))
         except ValidationError as error:
             missing = _missing_reference(error)
-            for place in _references(plain, missing) if missing else [error.instance_path]:
-                if not _repair(plain, place):
-                    left_out[".".join(map(str, place))] = None
+            for path in _references(plain, missing) if missing else [error.instance_path]:
+                if not _repair(plain, path):
+                    left_out[".".join(map(str, path))] = None
         except ValueError as error:
             raise _unusable(error) from error
     raise UnusableSchema("its schema has too many keywords that cannot be read")
@@ -255,28 +257,34 @@ def _translate_ignored(part: Any) -> None:
         return
     if isinstance(needed := part.get("dependencies"), dict):
         del part["dependencies"]
-        names = {name: [one] if isinstance(one, str) else one for name, one in needed.items() if isinstance(one, str | list)}
-        schemas = {name: one for name, one in needed.items() if name not in names}
-        part.update({key: one for key, one in (("dependentRequired", names), ("dependentSchemas", schemas)) if one})
+        names = {
+            name: [subschema] if isinstance(subschema, str) else subschema
+            for name, subschema in needed.items()
+            if isinstance(subschema, str | list)
+        }
+        schemas = {name: subschema for name, subschema in needed.items() if name not in names}
+        part.update(
+            {key: subschema for key, subschema in (("dependentRequired", names), ("dependentSchemas", schemas)) if subschema}
+        )
     if part.get("nullable") is True and isinstance(part.get("type"), str):  # of OpenAPI
         part["type"] = [part["type"], "null"]
         part.update({"enum": [*part["enum"], None]} if isinstance(part.get("enum"), list) else {})
     if "$recursiveRef" in part:
         part["$ref"] = part.pop("$recursiveRef")
-    for one in (one for key in _ALL_WITHIN for one in _schemas(part, key)):
-        _translate_ignored(one)
+    for subschema in (subschema for key in _ALL_WITHIN for subschema in _schemas(part, key)):
+        _translate_ignored(subschema)
 
 
 def _references(value: Any, reference: str, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
     """Return the paths of the keywords that refer to this."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    below = [found for key, part in parts for found in _references(part, reference, (*path, key))]
+    below = [path_ for key, part in parts for path_ in _references(part, reference, (*path, key))]
     own = [(*path, key) for key in _REFERENCES if value.get(key) == reference] if isinstance(value, dict) else []
     return [*below, *own]
 
 
 def _names_in(value: list[Any]) -> list[str]:
-    return [*dict.fromkeys(one for one in value if isinstance(one, str))]
+    return [*dict.fromkeys(name for name in value if isinstance(name, str))]
 
 
 def _repair(schema: Any, path: Sequence[str | int]) -> bool:
@@ -383,8 +391,8 @@ def _checker_of(text: bytes, *, formats: bool) -> _Checker:
 def _made(schema: Any, *, formats: bool = False, **options: Any) -> Draft202012Validator:
     from jsonschema_rs import Draft202012Validator
 
-    known = _formats() if formats else None
-    return Draft202012Validator(schema, offline=True, validate_formats=formats, formats=known, **options)
+    checks = _formats() if formats else None
+    return Draft202012Validator(schema, offline=True, validate_formats=formats, formats=checks, **options)
 
 
 def _missing_reference(error: Exception) -> str:
@@ -393,16 +401,16 @@ def _missing_reference(error: Exception) -> str:
 
     if not isinstance(error, ValidationError) or not isinstance(error.kind, ValidationErrorKind.Referencing):
         return ""
-    found = _MISSING.match(error.message)
-    if found is None:
+    match = _MISSING.match(error.message)
+    if match is None:
         return cut(error.message)
-    return f"#{found['name']}" if found["local"] else found["name"]
+    return f"#{match['name']}" if match["local"] else match["name"]
 
 
 def _nearest(error: ValidationError) -> ValidationError:
     """Return, of several alternatives, what is wrong with the likeliest: the deepest problem, if there is one deepest."""
     while alternatives := getattr(error.kind, "context", None):
-        ranked = sorted([each for errors in alternatives for each in errors], key=_rank)
+        ranked = sorted([inner for errors in alternatives for inner in errors], key=_rank)
         if not ranked or (len(ranked) > 1 and _rank(ranked[0]) == _rank(ranked[1])):
             break
         error = ranked[0]
@@ -434,8 +442,8 @@ def plain_data(value: Any, what: str = "That") -> Any:
     if isinstance(value, str):
         return encodable(value)
     if is_too_deep(value):
-        why = f"it is nested deeper than {MAX_DEPTH} levels"
-        raise SettingsError(f"{what} cannot be written as JSON ({why})", "Write what is deep as JSON text in one string")
+        detail = f"it is nested deeper than {MAX_DEPTH} levels"
+        raise SettingsError(f"{what} cannot be written as JSON ({detail})", "Write what is deep as JSON text in one string")
     try:
         try:
             encoded = msgspec.json.encode(value)

@@ -42,8 +42,8 @@ def _is_too_deep(value: Any, most: int) -> bool:
     for _ in range(most):
         inner = [
             item
-            for one in level
-            for item in (one.values() if isinstance(one, dict) else one)
+            for container in level
+            for item in (container.values() if isinstance(container, dict) else container)
             if type(item) not in _FLAT and isinstance(item, _CONTAINERS)
         ]
         if not inner:

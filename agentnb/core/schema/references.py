@@ -24,12 +24,12 @@ def resolved(schema: Any, root: Any) -> Any:
 def part_at(fragment: str, root: Any) -> Any:
     """Return the part of a schema at a JSON pointer or anchor; True, which allows any value, if it is not there."""
     first, *steps = unquote(fragment).split("/")
-    found = _anchored(root, first) if first else root
+    part = _anchored(root, first) if first else root
     for step in steps:
-        parts = dict(enumerate(found)) if isinstance(found, list) else found
-        key = int(step) if isinstance(found, list) and step.isdecimal() else step.replace("~1", "/").replace("~0", "~")
-        found = parts.get(key, True) if isinstance(parts, dict) else True
-    return found
+        parts = dict(enumerate(part)) if isinstance(part, list) else part
+        key = int(step) if isinstance(part, list) and step.isdecimal() else step.replace("~1", "/").replace("~0", "~")
+        part = parts.get(key, True) if isinstance(parts, dict) else True
+    return part
 
 
 def _anchored(root: Any, name: str) -> Any:

@@ -50,35 +50,39 @@ def secret_fields(schema: Any) -> list[str]:
     A field counts by its name, title, description or ``format: password``. Fields whose answer is yes or no or one of several
     choices never count.
     """
-    found, seen, todo = list[str](), set[int](), deque([(schema, "", 0)])
+    names, seen, todo = list[str](), set[int](), deque([(schema, "", 0)])
     while todo:
-        given, path, level = todo.popleft()
-        part = resolved(given, schema)
+        subschema, path, level = todo.popleft()
+        part = resolved(subschema, schema)
         if not isinstance(part, dict) or id(part) in seen or level > MAX_LEVELS:
             continue
         seen.add(id(part))
         properties = part.get("properties")
-        for name, one in properties.items() if isinstance(properties, dict) else ():
-            place = f"{path}.{name}" if path else str(name)
-            found += [place] if _is_secret(str(name), one, schema) else []
-            todo.append((one, place, level + 1))
-        todo += [(one, path, level + 1) for key in _LISTS for one in list_of(part.get(key))]
+        for name, property_ in properties.items() if isinstance(properties, dict) else ():
+            field_path = f"{path}.{name}" if path else str(name)
+            names += [field_path] if _is_secret(str(name), property_, schema) else []
+            todo.append((property_, field_path, level + 1))
+        todo += [(property_, path, level + 1) for key in _LISTS for property_ in list_of(part.get(key))]
         todo += [(part[key], path, level + 1) for key in _SINGLE if key in part]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))
 
 
 def _is_secret(name: str, given: Any, root: Any) -> bool:
     schema = resolved(given, root)
-    texts = [one for one in (given, schema) if isinstance(one, dict)]
-    if any(str(one.get("format")).casefold() == "password" for one in texts):
+    texts = [source for source in (given, schema) if isinstance(source, dict)]
+    if any(str(source.get("format")).casefold() == "password" for source in texts):
         return True
     if isinstance(schema, dict) and not _asks_for_text(schema):
         return False
     is_number = isinstance(schema, dict) and schema.get("type") in ("integer", "number")
     if isinstance(schema, dict):
-        texts += [one for key in ("allOf", "anyOf", "oneOf") for one in list_of(schema.get(key)) if isinstance(one, dict)]
-    told = [str(one[key]) for one in texts for key in ("title", "description") if isinstance(one.get(key), str)]
-    return any(_names_secret(text, is_number=is_number) for text in (name, *told))
+        texts += [
+            source for key in ("allOf", "anyOf", "oneOf") for source in list_of(schema.get(key)) if isinstance(source, dict)
+        ]
+    descriptions = [
+        str(source[key]) for source in texts for key in ("title", "description") if isinstance(source.get(key), str)
+    ]
+    return any(_names_secret(text, is_number=is_number) for text in (name, *descriptions))
 
 
 def _asks_for_text(schema: dict[str, Any]) -> bool:
@@ -87,19 +91,19 @@ def _asks_for_text(schema: dict[str, Any]) -> bool:
         return False
     if "type" not in schema and "properties" in schema:
         return False
-    among = list_of(schema.get("oneOf")) or list_of(schema.get("anyOf"))
-    return not (among and all(isinstance(one, dict) and "const" in one for one in among))
+    alternatives = list_of(schema.get("oneOf")) or list_of(schema.get("anyOf"))
+    return not (alternatives and all(isinstance(alternative, dict) and "const" in alternative for alternative in alternatives))
 
 
 def _names_secret(text: str, *, is_number: bool) -> bool:
     words = [word.casefold() for word in _WORDS.findall(_seen(text))]
-    for place, word in enumerate(words):
-        length = _length_of_secret(words, place)
-        if not length or (is_number and word not in _NUMERIC and words[place + length - 1] not in _NUMERIC):
+    for position, word in enumerate(words):
+        length = _length_of_secret(words, position)
+        if not length or (is_number and word not in _NUMERIC and words[position + length - 1] not in _NUMERIC):
             continue
-        after = words[place + length : place + length + 1]
+        after = words[position + length : position + length + 1]
         is_asked = not after or after[0] in _FOLLOWERS or not after[0].isalpha()
-        if is_asked and not _NEGATIONS & set(_sentence_before(words, place)):
+        if is_asked and not _NEGATIONS & set(_sentence_before(words, position)):
             return True
     return False
 

@@ -13,9 +13,9 @@ def whole_numbers(schema: Any, value: Any) -> Any:
 
     The very same object is returned if nothing changes.
     """
-    halves = with_leaves(value, lambda leaf, _: leaf + 0.5 if _is_whole(leaf) else leaf)  # refused where only integers fit
+    probe = with_leaves(value, lambda leaf, _: leaf + 0.5 if _is_whole(leaf) else leaf)  # refused where only integers fit
     try:
-        places = set() if halves is value else integer_places(schema, halves)
+        places = set() if probe is value else integer_places(schema, probe)
     except UnusableSchema:
         return value
     whole = with_leaves(value, lambda leaf, place: int(leaf) if place in places and _is_whole(leaf) else leaf)
