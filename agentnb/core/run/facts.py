@@ -335,7 +335,7 @@ class RunFacts:
     def questions_of(self, index: int) -> list[AskedQuestion]:
         """Return the questions asked in the round with this index, oldest first."""
         # From the end: a live card requests the last round many times a second.
-        later = takewhile(lambda one: one.round >= index, reversed(self._questions))
+        later = takewhile(lambda asked: asked.round >= index, reversed(self._questions))
         return [asked for asked in later if asked.round == index][::-1]
 
     @property
