@@ -141,10 +141,10 @@ def filled(value: Any, spelling: Spelling, value_of: Callable[[str], Any], known
     `ExpressionError`.
     """
     _check_depth(value)
-    left = MAX_TEXT
+    remaining = MAX_TEXT
 
     def fill(text: str) -> Any:
-        nonlocal left
+        nonlocal remaining
         parts = pieces(text, spelling)
         if len(parts) < 2:
             return value_of(parts[0].expression) if parts and isinstance(parts[0], Piece) else text
@@ -154,8 +154,8 @@ def filled(value: Any, spelling: Spelling, value_of: Callable[[str], Any], known
                 texts.append(part if isinstance(part, str) else part.expression)
             else:
                 texts.append(as_text(part.expression, value_of(part.expression), spelling))
-            left -= len(texts[-1])
-            if left < 0:
+            remaining -= len(texts[-1])
+            if remaining < 0:
                 raise ExpressionError(f"The texts have more than {MAX_TEXT:,} characters with their values", "Insert less")
         return "".join(texts)
 
@@ -179,8 +179,8 @@ def references_in(expression: str) -> tuple[Reference, ...]:
     """
     nodes = [*ast.walk(_parsed(expression))]
     within = {id(getattr(node, "func", None) or getattr(node, "value", None)) for node in nodes}
-    found = [_reference(node) for node in nodes if isinstance(node, (*_PATHS, ast.Name)) and id(node) not in within]
-    return tuple(sorted((one for one in found if one is not None), key=lambda one: one.place))
+    references = [_reference(node) for node in nodes if isinstance(node, (*_PATHS, ast.Name)) and id(node) not in within]
+    return tuple(sorted((reference for reference in references if reference is not None), key=lambda one: one.place))
 
 
 def _reference(node: ast.expr) -> Reference | None:
@@ -210,16 +210,16 @@ def paths_in(expression: str) -> tuple[str, ...]:
 
     ``len(plan.steps) > n`` reads ``len(plan.steps)`` and ``n``. Each is an expression itself.
     """
-    found: dict[str, None] = {}
-    left = [_parsed(expression)]
-    while left:
-        node = left.pop()
+    paths: dict[str, None] = {}
+    remaining = [_parsed(expression)]
+    while remaining:
+        node = remaining.pop()
         if isinstance(node, (*_PATHS, ast.Call, ast.Name)):
             if not (isinstance(node, ast.Name) and node.id in CONSTANTS):
-                found.setdefault(ast.unparse(node))
+                paths.setdefault(ast.unparse(node))
         else:
-            left += [*ast.iter_child_nodes(node)][::-1]
-    return tuple(found)
+            remaining += [*ast.iter_child_nodes(node)][::-1]
+    return tuple(paths)
 
 
 def _check_depth(value: Any) -> None:
@@ -231,17 +231,17 @@ def pieces(text: str, spelling: Spelling) -> list[str | Piece]:
     """Return the pieces of a text that are not empty: texts as they are, and expressions. Raises `ExpressionError`."""
     if spelling.alone is not None and spelling.alone.fullmatch(text):
         return [Piece(text, 0)]
-    found: list[str | Piece] = []
+    parts: list[str | Piece] = []
     start = 0
     while begin := spelling.begins.search(text, start):
         if begin.start() > start:
-            found.append(text[start : begin.start()])
-        rest = begin if begin.lastindex else spelling.ends.match(text, begin.end())
-        if rest is None:
+            parts.append(text[start : begin.start()])
+        match = begin if begin.lastindex else spelling.ends.match(text, begin.end())
+        if match is None:
             raise ExpressionError(f"{_shown(text[begin.start() :], 60)} does not end", spelling.hint)
-        found.append(Piece(rest[0], begin.start(), rest[1]) if begin.lastindex else Piece(rest[1], begin.end()))
-        start = rest.end()
-    return [*found, text[start:]] if start < len(text) else found
+        parts.append(Piece(match[0], begin.start(), match[1]) if begin.lastindex else Piece(match[1], begin.end()))
+        start = match.end()
+    return [*parts, text[start:]] if start < len(text) else parts
 
 
 def as_text(expression: str, value: Any, spelling: Spelling) -> str:
@@ -252,8 +252,8 @@ def as_text(expression: str, value: Any, spelling: Spelling) -> str:
         check_size(value)
         return spelling.write(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        _refuse(expression, f"its value cannot be written as text ({why})")
+        detail = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        _refuse(expression, f"its value cannot be written as text ({detail})")
 
 
 def _parsed(expression: str) -> ast.AST:
@@ -301,12 +301,12 @@ def _check_node(expression: str, node: ast.AST) -> None:
 
 def _tokens(expression: str, names: list[tuple[str, int]]) -> Iterator[str]:
     """Yield the words of the expression in Python, in which ``w0`` stands for the first of ``names``, which are collected."""
-    place, has_dashes = 0, False
-    while place < len(expression):
-        token = _TOKEN.match(expression, place)
+    position, has_dashes = 0, False
+    while position < len(expression):
+        token = _TOKEN.match(expression, position)
         if token is None:
-            _refuse(expression, f"{_shown(expression[place:], 20)} has no meaning there", KNOWN)
-        name, place = token["name"] or token["field"], token.end()
+            _refuse(expression, f"{_shown(expression[position:], 20)} has no meaning there", KNOWN)
+        name, position = token["name"] or token["field"], token.end()
         has_dashes = has_dashes or token[0].startswith("$")
         if name is None or (token["name"] and iskeyword(name)):
             if token.lastgroup != "blank":
@@ -314,7 +314,7 @@ def _tokens(expression: str, names: list[tuple[str, int]]) -> Iterator[str]:
             continue
         if not has_dashes:
             name = name.partition("-")[0]
-            place = token.start(token.lastgroup or 0) + len(name)
+            position = token.start(token.lastgroup or 0) + len(name)
         names.append((name, token.start()))
         yield f"{'.' if token['field'] else ''}w{len(names) - 1}"
 
@@ -388,7 +388,7 @@ def check_size(value: Any) -> None:
     """Raise OverflowError for data of more values than `MAX_COMPARED`; one that is held twice counts twice."""
     count, level = 1, [value]
     while level:
-        level = [item for one in level if isinstance(one, list | tuple | dict) for item in _items(one)]
+        level = [item for container in level if isinstance(container, list | tuple | dict) for item in _items(container)]
         count += len(level)
         if count > MAX_COMPARED:
             raise OverflowError(f"more than {MAX_COMPARED:,} values")
@@ -416,15 +416,15 @@ def _mismatch(left: Any, right: Any) -> tuple[Any, Any] | None:
     level = [(left, right)]
     while level:
         inner: list[tuple[Any, Any]] = []
-        for one, other in level:
-            if one is other:
+        for first, second in level:
+            if first is second:
                 continue
-            if not _may_be_equal(one, other):
-                return one, other
-            if isinstance(one, dict):
-                inner += [(value, other[key]) for key, value in one.items() if other is not None and key in other]
-            elif isinstance(one, list | tuple) and other is not None:
-                inner += zip(one, other, strict=False)
+            if not _may_be_equal(first, second):
+                return first, second
+            if isinstance(first, dict):
+                inner += [(value, second[key]) for key, value in first.items() if second is not None and key in second]
+            elif isinstance(first, list | tuple) and second is not None:
+                inner += zip(first, second, strict=False)
         level = inner
     return None
 
@@ -487,8 +487,8 @@ def _held(item: Any, holder: Any) -> bool:
         return item in holder
     if item is None:
         return None in holder
-    others = [one for one in holder if one is not None]
-    alike = [one for one in others if _mismatch(item, one) is None]
+    others = [item_ for item_ in holder if item_ is not None]
+    alike = [item_ for item_ in others if _mismatch(item, item_) is None]
     if others and not alike:
         raise _OtherKind(f"it looks for {kind_of(item)} in a list that holds none{_like_it(item)}")
     return item in alike

@@ -246,10 +246,10 @@ def answer_of(question_id: str, value: Any, by: Answerer = "person") -> Answer:
 
 def by_call(questions: Iterable[AskedQuestion]) -> dict[str, list[AskedQuestion]]:
     """Return the questions by the id of the call that asked; a call may ask several."""
-    found: dict[str, list[AskedQuestion]] = {}
-    for one in questions:
-        found.setdefault(one.question.call_id, []).append(one)
-    return found
+    questions_by_call: dict[str, list[AskedQuestion]] = {}
+    for asked in questions:
+        questions_by_call.setdefault(asked.question.call_id, []).append(asked)
+    return questions_by_call
 
 
 def new_question(
@@ -317,12 +317,15 @@ def answer_in_words(schema: dict[str, Any], text: str) -> Any:
 
 def answer_form(schema: dict[str, Any]) -> AnswerForm:
     """Return the form of the answers that fit a schema."""
-    kind, among = schema.get("type", "string"), [one for one in schema.get("anyOf") or () if isinstance(one, dict)]
-    listed = next((one["enum"] for one in (schema, *among) if isinstance(one.get("enum"), list)), None)
+    kind, alternatives = (
+        schema.get("type", "string"),
+        [schema_ for schema_ in schema.get("anyOf") or () if isinstance(schema_, dict)],
+    )
+    listed = next((schema_["enum"] for schema_ in (schema, *alternatives) if isinstance(schema_.get("enum"), list)), None)
     if listed is None and kind == "boolean":
         listed = [True, False]
     if listed:
-        return AnswerForm("choice", listed, "enum" not in schema and bool(among))
+        return AnswerForm("choice", listed, "enum" not in schema and bool(alternatives))
     if kind in ("integer", "number"):
         return AnswerForm("number")
     if kind == "string":
@@ -374,13 +377,13 @@ def _problem(schema: dict[str, Any], value: Any) -> str:
 
 def _refusal(schema: dict[str, Any], value: Any) -> str:
     """Return the sentence that refuses a value and says what would fit; empty if it fits."""
-    why = _problem(schema, value)
-    named = _named_form(schema, value) if why else None
+    problem = _problem(schema, value)
+    named = _named_form(schema, value) if problem else None
     if named is None:
-        return f"{_request(schema)} ({why})" if why else ""
+        return f"{_request(schema)} ({problem})" if problem else ""
     error = next(iter(schema_errors(named, value, formats=True)), None)
     if error is None:
-        return f"{_request(schema)} ({why})"
+        return f"{_request(schema)} ({problem})"
     examples = named["properties"].get(error.where[0], {}).get("examples") if error.keyword == "pattern" else None
     if examples and isinstance(value[error.where[0]], str):
         return f"Please enter {' or '.join(map(cut, examples))} (you entered {_shown(value[error.where[0]])})"
@@ -389,10 +392,10 @@ def _refusal(schema: dict[str, Any], value: Any) -> str:
 
 def _named_form(schema: dict[str, Any], value: Any) -> dict[str, Any] | None:
     """Return the schema of the objects with the property that an answer has, if the answers are several such objects."""
-    for one in schema.get("anyOf") or () if isinstance(value, dict) else ():
-        needed = one.get("required") if isinstance(one, dict) else None
+    for alternative in schema.get("anyOf") or () if isinstance(value, dict) else ():
+        needed = alternative.get("required") if isinstance(alternative, dict) else None
         if needed and set(needed) <= value.keys():
-            return {**one, **{name: schema[name] for name in ("$defs", "definitions") if name in schema}}
+            return {**alternative, **{name: schema[name] for name in ("$defs", "definitions") if name in schema}}
     return None
 
 

@@ -109,8 +109,8 @@ def redact_error(error: AgentnbError) -> None:
     """Redact the error's texts in place, and drop its causes if one of them contains a key: tracebacks show them."""
     error.replace(*redact((error.what, error.advice)))
     try:
-        told = [str(cause) for cause in _causes(error)]
-        is_clean = redact(told) is told
+        texts = [str(cause) for cause in _causes(error)]
+        is_clean = redact(texts) is texts
     except Exception:  # an exception of another library that cannot be read
         is_clean = False
     if not is_clean:
@@ -145,12 +145,12 @@ def _end_to_show(text: str, secrets: tuple[str, ...]) -> int:
     """Return the place in a text from which on it may be the beginning of a key, also of one that is spelled with escapes."""
     cut = _ESCAPE_BEGUN.search(text)
     end = len(text) if cut is None else cut.start()
-    plain, places = _unescaped_text(text[:end])
+    plain, positions = _unescaped_text(text[:end])
     length = max(_overlap(plain, secret) for secret in secrets)
-    end = places[len(plain) - length]
+    end = positions[len(plain) - length]
     for start, stop in _finder(secrets).spans(plain):
-        if places[start] < end < places[stop]:  # what looks like the beginning of a key is the end of a whole one
-            end = places[stop]
+        if positions[start] < end < positions[stop]:  # what looks like the beginning of a key is the end of a whole one
+            end = positions[stop]
     return end
 
 
@@ -217,26 +217,26 @@ def mask_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]], mask
 
 def _escaped_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]]) -> Iterable[tuple[int, int]]:
     plain = _ESCAPE.sub(_unescaped, text) if "\\" in text or "&" in text else text
-    found = () if plain == text else tuple(find(plain))
-    if not found:
+    spans = () if plain == text else tuple(find(plain))
+    if not spans:
         return ()
-    _, places = _unescaped_text(text)
-    return [(places[start], places[end]) for start, end in found]
+    _, positions = _unescaped_text(text)
+    return [(positions[start], positions[end]) for start, end in spans]
 
 
 def _unescaped_text(text: str) -> tuple[str, Sequence[int]]:
     """Return the text without escapes, and for each of its characters, and its end, where that begins in ``text``."""
     if "\\" not in text and "&" not in text:
         return text, range(len(text) + 1)
-    places: list[int] = []
+    positions: list[int] = []
     done = 0
     for escape in _ESCAPE.finditer(text):
-        places += range(done, escape.start())
+        positions += range(done, escape.start())
         length = len(_unescaped(escape))
-        places += [escape.start()] if length == 1 else range(escape.start(), escape.end())
+        positions += [escape.start()] if length == 1 else range(escape.start(), escape.end())
         done = escape.end()
-    places += range(done, len(text) + 1)
-    return _ESCAPE.sub(_unescaped, text), places
+    positions += range(done, len(text) + 1)
+    return _ESCAPE.sub(_unescaped, text), positions
 
 
 @lru_cache(maxsize=4)
@@ -277,14 +277,14 @@ def _walked(value: Any, masked: Callable[[str], str]) -> Any:
 
 def _distinct(names: list[Any]) -> list[Any]:
     """Return the names of a dict, numbered where two have become equal: no value may be lost."""
-    found: dict[Any, None] = {}
+    names_: dict[Any, None] = {}
     for name in names:
         distinct, number = name, 1
-        while distinct in found:
+        while distinct in names_:
             number += 1
             distinct = f"{name} {number}"
-        found[distinct] = None
-    return [*found]
+        names_[distinct] = None
+    return [*names_]
 
 
 def _fields_with_text(kind: type) -> tuple[str, ...]:
@@ -335,9 +335,9 @@ def _overlap(text: str, secret: str) -> int:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    met = {id(error)}
-    following = error.__cause__ or error.__context__
-    while following is not None and id(following) not in met:
-        met.add(id(following))
-        yield following
-        following = following.__cause__ or following.__context__
+    seen = {id(error)}
+    cause = error.__cause__ or error.__context__
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__

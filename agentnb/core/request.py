@@ -54,24 +54,24 @@ class Sent(View[Message]):
     def and_then(self, message: Message) -> Sent:
         """Return these messages, and the cache, with the beginning of a reply added; the conversation does not change."""
         length = len(self)
-        kept = {form: made[: length - 1] if isinstance(made, list) else made for form, made in self._kept.items()}
+        kept = {form: forms[: length - 1] if isinstance(forms, list) else forms for form, forms in self._kept.items()}
         more = Sent([*self, message], length + 1, None, kept)
         more._lasting, more.said_since = self.lasting, self.said_since + 1
         return more
 
     def made(self, form: Any, make: Callable[[Message], T], stop: int) -> list[T]:
         """Return what ``make`` makes of the first ``stop`` messages (at most all but the last), cached under ``form``."""
-        made: list[T] = self._kept.setdefault(form, [])
+        results: list[T] = self._kept.setdefault(form, [])
         items = self._items
-        made.extend([make(items[index]) for index in range(len(made), min(stop, len(self) - 1))])
-        return made if len(made) == stop else made[:stop]
+        results.extend([make(items[index]) for index in range(len(results), min(stop, len(self) - 1))])
+        return results if len(results) == stop else results[:stop]
 
     def once(self, form: Any, of: tuple[Any, ...], make: Callable[[], T]) -> T:
         """Return what ``make`` makes from the inputs ``of``, cached under ``form`` as long as they stay the same."""
-        found: tuple[tuple[Any, ...], T] | None = self._kept.get(form)
-        if found is None or found[0] != of:
-            found = self._kept[form] = of, make()
-        return found[1]
+        entry: tuple[tuple[Any, ...], T] | None = self._kept.get(form)
+        if entry is None or entry[0] != of:
+            entry = self._kept[form] = of, make()
+        return entry[1]
 
 
 class ToolSpec(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -76,8 +76,8 @@ def has_one_in_progress(todos: Sequence[Todo]) -> bool:
 
 def all_open_are_blocked(todos: Sequence[Todo]) -> bool:
     """Return whether there are open todos and all of them are blocked: they wait for something the agent cannot do."""
-    left = open_todos(todos)
-    return bool(left) and all(todo.status == "blocked" for todo in left)
+    remaining = open_todos(todos)
+    return bool(remaining) and all(todo.status == "blocked" for todo in remaining)
 
 
 def next_todo(todos: Sequence[Todo]) -> Todo | None:
