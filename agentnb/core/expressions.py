@@ -1,10 +1,10 @@
-"""Expressions of files: ``len(plan.steps) > 0 && iteration < 3``, and in texts ``${plan.steps[-1].name}`` and ``$name`` of a
-task file and ``{{ $steps.qa.output.score }}`` of a workflow.
+"""Expressions in files: ``len(plan.steps) > 0 && iteration < 3``, and within texts ``${plan.steps[-1].name}`` and ``$name`` in
+a task file, ``{{ $steps.qa.output.score }}`` in a workflow.
 
-An expression reads plain data, as JSON holds it, and nothing else: a path walks objects and lists, never the attributes of
-Python objects, and the only function is ``len``. Its length, depth and results are bounded, so that a text from a model or a
-file can be evaluated as it is. In paths that begin with ``$``, names may hold dashes: ``$steps.first-draft.output`` is one
-path, and a minus sign behind it needs a blank.
+Expressions read only plain JSON data: a path walks objects and lists, never the attributes of Python objects, and the only
+function is ``len``. Length, depth and results are bounded, so that a text from a model or a file can be evaluated safely. In
+paths that begin with ``$``, names may contain dashes: ``$steps.first-draft.output`` is a single path, and a minus sign after it
+needs a space.
 """
 
 from __future__ import annotations
@@ -31,44 +31,44 @@ from agentnb.errors import ExpressionError, near
 MAX_LENGTH = 2_000
 """Maximum characters of an expression."""
 MAX_LEVELS = 40
-"""Maximum nesting of an expression, brackets and operators counted alike."""
+"""Maximum nesting of an expression, counting brackets and operators."""
 MAX_BITS = 1_024
-"""Maximum size of a whole number that arithmetic yields: that of the largest float."""
+"""Maximum size of an integer result: that of the largest float."""
 MAX_ITEMS = 100_000
-"""Maximum characters or items that ``+`` yields."""
+"""Maximum characters or items of a result of ``+``."""
 MAX_TEXT = 1_000_000
-"""Maximum characters of all texts after substitution together."""
+"""Maximum total characters of all texts after substitution."""
 MAX_COMPARED = 1_000_000
-"""Maximum values within what is compared or written as JSON: data that steps put together may hold one list many times."""
+"""Maximum number of values to compare or write as JSON: data combined by steps may contain the same list many times."""
 CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 KNOWN = WriteExpression("plan.steps[-1].name")
 ONE_KIND = 'Compare values of one kind: "5" in quotes is a text, 5 a number'
 
 STRING = r""""(?:[^"\\\n]|\\["'\\nt])*"|'(?:[^'\\\n]|\\["'\\nt])*'"""
-"""A text within an expression, as a pattern."""
+"""Pattern of a string literal in an expression."""
 _TOKEN = re.compile(
     rf"(?P<blank>[ \t\r\n]+)|(?P<string>{STRING})"
     r"|(?P<number>(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))"
     r"|(?P<name>\$?[^\W\d]\w*)|\.[ \t]*(?P<field>[^\W\d](?:[\w-]*\w)?)|(?P<operator>&&|\|\||[=!<>]=|//|[-+*/%<>!()\[\]])"
 )
-_IN_PYTHON = {"&&": "and", "||": "or", "!": "~"}  # `!` binds more tightly than comparisons, as `~` does
+_IN_PYTHON = {"&&": "and", "||": "or", "!": "~"}  # `!` binds tighter than comparisons, like `~`
 ValueOf: TypeAlias = Callable[[Reference], Any]
-"""Returns the value of a path, or raises `PathError`."""
+"""Function that returns the value of a path, or raises `PathError`."""
 
 
 class Spelling(NamedTuple):
-    """The form of expressions in the texts of a kind of file."""
+    """The syntax of expressions in the texts of a kind of file."""
 
     begins: re.Pattern[str]
-    """The beginning of an expression; its first group is the name of a path without brackets."""
+    """Start of an expression; its first group is the name of a path without brackets."""
     ends: re.Pattern[str]
-    """The rest of an expression, and what closes it."""
+    """Remainder of an expression with its closing bracket."""
     hint: str
-    """Advice for an expression that does not end."""
+    """Advice for an unterminated expression."""
     write: Callable[[Any], str]
-    """Writes a value that is no text as JSON."""
+    """Serializes a value other than a string as JSON."""
     alone: re.Pattern[str] | None = None
-    """A text that is one expression without brackets."""
+    """A text consisting of a single expression without brackets."""
 
 
 _BARE = r"(?<!\{\{ )(?<!\{\{)\$([^\W\d]\w*)(?:\.[^\W\d]\w*|\[-?[0-9]+\])*"
@@ -77,7 +77,7 @@ OF_TASKS = Spelling(
     re.compile(rf"""((?:{STRING}|[^"'}}])*)\}}"""),
     'Close it with }, and its texts with their quotes; a text with ${ in it: ${"${"}',
     lambda value: str(value) if type(value) in (int, float) else msgspec.json.encode(value).decode(),
-    re.compile(rf"{_BARE}(?:\(.*\))?"),  # calls of other languages are to be refused
+    re.compile(rf"{_BARE}(?:\(.*\))?"),  # so that calls in other languages are refused
 )
 OF_WORKFLOWS = Spelling(
     re.compile(r"\{\{"),
@@ -92,20 +92,20 @@ class Piece(NamedTuple):
 
     expression: str
     place: int
-    """Its place in the text."""
+    """Its position in the text."""
     may_be_text: str = ""
-    """The variable of a ``$name`` among other words, which stays as it is if there is no such variable."""
+    """The variable of a ``$name`` within a text, which remains unchanged if there is no such variable."""
 
 
 def evaluate(expression: str, names: Mapping[str, Any] | ValueOf, is_true: Callable[[Any], bool] = bool) -> Any:
-    """Return the value of the expression, in which ``names`` are known; raise `ExpressionError` if it has none.
+    """Evaluate the expression with these ``names``. Raises `ExpressionError` if it has no value.
 
-    ``&&`` and ``||`` return one of their operands, as in Python; ``len(null)`` is 0. ``is_true`` says which values they and
-    ``!`` take as true. A path is looked up when its value is needed, so not behind ``false &&``.
+    ``&&`` and ``||`` return one of their operands, as in Python; ``len(null)`` is 0. ``is_true`` defines truth for them and
+    ``!``. Paths are looked up lazily, so not after ``false &&``.
     """
     tree, value_of = _parsed(expression), names if callable(names) else partial(_known, names)
     try:
-        if isinstance(tree, ast.Name) and tree.id not in CONSTANTS:  # to make an evaluator takes ten times as long
+        if isinstance(tree, ast.Name) and tree.id not in CONSTANTS:  # creating an evaluator takes ten times as long
             return _plain(expression, value_of(Reference(tree.id, ())))
         return _Evaluator(expression, value_of, is_true).eval(expression, tree)
     except PathError as error:
@@ -129,15 +129,15 @@ def _known(names: Mapping[str, Any], path: Reference) -> Any:
 
 
 def substituted(value: Any, names: Mapping[str, Any]) -> Any:
-    """Return plain data with each ``${expression}`` and ``$name`` in its texts replaced by its value; see `filled`."""
+    """Replace each ``${expression}`` and ``$name`` in the texts of plain data by its value; see `filled`."""
     return filled(value, OF_TASKS, lambda expression: evaluate(expression, names), names)
 
 
 def filled(value: Any, spelling: Spelling, value_of: Callable[[str], Any], known: Container[str] = ()) -> Any:
-    """Return plain data with each expression in its texts replaced by its value; keys stay as they are.
+    """Replace each expression in the texts of plain data by its value. Keys remain unchanged.
 
-    A text that is exactly one expression becomes its value, of whatever type; elsewhere a text is inserted as it is, and any
-    other value as JSON, while a ``$name`` that is not ``known`` stays. Inserted texts are not searched again. Raises
+    A text that is exactly one expression becomes its value, of any type. Within a text, strings are inserted unchanged and
+    other values as JSON, and a ``$name`` that is not ``known`` remains. Inserted texts are not searched again. Raises
     `ExpressionError`.
     """
     _check_depth(value)
@@ -163,7 +163,7 @@ def filled(value: Any, spelling: Spelling, value_of: Callable[[str], Any], known
 
 
 def _with_texts(value: Any, change: Callable[[str], Any]) -> Any:
-    """Return plain data with each of its texts changed."""
+    """Apply a function to each text of plain data."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
@@ -172,10 +172,10 @@ def _with_texts(value: Any, change: Callable[[str], Any]) -> Any:
 
 
 def references_in(expression: str) -> tuple[Reference, ...]:
-    """Return the paths that the expression reads, in their order, those in brackets apart too.
+    """Return the paths that the expression reads, in order, including those inside brackets.
 
-    ``len(plan.steps) > n`` reads ``plan.steps`` and ``n``. Raises `ExpressionError` if it is none. So a file can be checked
-    before anything runs.
+    ``len(plan.steps) > n`` reads ``plan.steps`` and ``n``. Allows checking a file before it runs. Raises `ExpressionError` for
+    an invalid expression.
     """
     nodes = [*ast.walk(_parsed(expression))]
     within = {id(getattr(node, "func", None) or getattr(node, "value", None)) for node in nodes}
@@ -184,7 +184,7 @@ def references_in(expression: str) -> tuple[Reference, ...]:
 
 
 def _reference(node: ast.expr) -> Reference | None:
-    """Return the path of a node; None for one that begins with a value, or is a constant."""
+    """Return the path of a node, or None for a constant or a path that begins with a value."""
     written, parts = ast.unparse(node), []
     while isinstance(node, _PATHS):
         parts.append(node.attr if isinstance(node, ast.Attribute) else _literal(node.slice))
@@ -201,14 +201,14 @@ def _literal(node: ast.expr) -> Any:
 
 
 def names_in(expression: str) -> tuple[str, ...]:
-    """Return the names with which its paths begin, each once, in their order; raise `ExpressionError` if it is none."""
+    """Return the distinct root names of its paths, in order. Raises `ExpressionError` for an invalid expression."""
     return tuple(dict.fromkeys(path.root.removeprefix("$") for path in references_in(expression)))
 
 
 def paths_in(expression: str) -> tuple[str, ...]:
-    """Return the paths and ``len(...)`` that the expression reads, whole and each once, in their order.
+    """Return the distinct paths and ``len(...)`` that the expression reads, in order.
 
-    ``len(plan.steps) > n`` reads ``len(plan.steps)`` and ``n``. Each is an expression itself.
+    ``len(plan.steps) > n`` reads ``len(plan.steps)`` and ``n``. Each of them is an expression itself.
     """
     paths: dict[str, None] = {}
     remaining = [_parsed(expression)]
@@ -228,7 +228,7 @@ def _check_depth(value: Any) -> None:
 
 
 def pieces(text: str, spelling: Spelling) -> list[str | Piece]:
-    """Return the pieces of a text that are not empty: texts as they are, and expressions. Raises `ExpressionError`."""
+    """Split a text into its non-empty literal texts and expressions. Raises `ExpressionError`."""
     if spelling.alone is not None and spelling.alone.fullmatch(text):
         return [Piece(text, 0)]
     parts: list[str | Piece] = []
@@ -245,7 +245,7 @@ def pieces(text: str, spelling: Spelling) -> list[str | Piece]:
 
 
 def as_text(expression: str, value: Any, spelling: Spelling) -> str:
-    """Return a value as it is inserted into a text: a text as it is, anything else as JSON. Raises `ExpressionError`."""
+    """Format a value for insertion into a text: strings unchanged, anything else as JSON. Raises `ExpressionError`."""
     if isinstance(value, str):
         return value
     try:
@@ -257,7 +257,7 @@ def as_text(expression: str, value: Any, spelling: Spelling) -> str:
 
 
 def _parsed(expression: str) -> ast.AST:
-    """Return the tree of the expression, rewritten in Python, if it holds only what is allowed."""
+    """Parse the expression into a Python syntax tree, allowing only the supported syntax."""
     if not isinstance(expression, str):
         raise ExpressionError(f"{_shown(expression)} is not an expression", "Write a text, such as len(results) > 0")
     if len(expression) > MAX_LENGTH:
@@ -300,7 +300,7 @@ def _check_node(expression: str, node: ast.AST) -> None:
 
 
 def _tokens(expression: str, names: list[tuple[str, int]]) -> Iterator[str]:
-    """Yield the words of the expression in Python, in which ``w0`` stands for the first of ``names``, which are collected."""
+    """Yield the tokens of the expression in Python. Names are collected in ``names`` and replaced by ``w0``, ``w1``, ..."""
     position, has_dashes = 0, False
     while position < len(expression):
         token = _TOKEN.match(expression, position)
@@ -320,7 +320,7 @@ def _tokens(expression: str, names: list[tuple[str, int]]) -> Iterator[str]:
 
 
 class _Evaluator(SimpleEval):  # type: ignore[misc]  # the library has no types
-    """The library's evaluator, with paths over plain data and bounded operators; what is not listed is refused."""
+    """The library's evaluator, with paths over plain data and bounded operators; anything else is refused."""
 
     def __init__(self, expression: str, value_of: ValueOf, is_true: Callable[[Any], bool]) -> None:
         super().__init__(operators=_OPERATORS, functions={}, names={})
@@ -364,7 +364,7 @@ class _Evaluator(SimpleEval):  # type: ignore[misc]  # the library has no types
 
 
 def _plain(expression: str, item: Any) -> Any:
-    """Return a value in an expression; raise `ExpressionError` for what is no plain data."""
+    """Return a value in an expression. Raises `ExpressionError` unless it is plain data."""
     if item is not None and not isinstance(item, _PLAIN):
         _refuse(expression, f"a value in it is a {type(item).__name__}", "Give plain data: texts, numbers, lists and dicts")
     if isinstance(item, float) and not math.isfinite(item):
@@ -385,7 +385,7 @@ def _is_number(value: Any) -> bool:
 
 
 def check_size(value: Any) -> None:
-    """Raise OverflowError for data of more values than `MAX_COMPARED`; one that is held twice counts twice."""
+    """Raise OverflowError for data with more than `MAX_COMPARED` values, counting shared ones repeatedly."""
     count, level = 1, [value]
     while level:
         level = [item for container in level if isinstance(container, list | tuple | dict) for item in _items(container)]
@@ -399,11 +399,11 @@ def _items(value: Any) -> Any:
 
 
 class _OtherKind(TypeError):
-    """Raised where values of different kinds are compared: they are never equal."""
+    """A comparison of values of different kinds, which are never equal."""
 
 
 def _may_be_equal(value: Any, other: Any) -> bool:
-    """Return whether two values may be equal: they are of one kind, or one of them is null."""
+    """True if the values are of the same kind, or if one is null."""
     return value is None or other is None or _class_of(value) == _class_of(other)
 
 
@@ -412,7 +412,7 @@ def _class_of(value: Any) -> str:
 
 
 def _mismatch(left: Any, right: Any) -> tuple[Any, Any] | None:
-    """Return the first two values of different kinds that stand at the same place of both, the values themselves included."""
+    """Return the first two values of different kinds at the same position in both, including the values themselves."""
     level = [(left, right)]
     while level:
         inner: list[tuple[Any, Any]] = []
@@ -443,7 +443,7 @@ def _compared(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool
 
 
 def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return the operator for numbers only, as Python's also repeat and format texts; its result is bounded."""
+    """Return a bounded operator for numbers only, as Python's operators also repeat and format strings."""
 
     def bounded(left: Any, right: Any) -> Any:
         if not (_is_number(left) and _is_number(right)):
@@ -475,7 +475,7 @@ def _ordered(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]
 
 
 def _held(item: Any, holder: Any) -> bool:
-    """Return whether a list has the item, an object the field, or a text the piece of text."""
+    """True if a list contains the item, an object the field, or a text the substring."""
     if isinstance(holder, str | dict) and not isinstance(item, str):
         raise TypeError(f"{kind_of(item)} is in no {'text' if isinstance(holder, str) else 'object'}")
     if not isinstance(holder, str | list | tuple | dict):
@@ -525,7 +525,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 
 
 def _path(node: ast.AST) -> str:
-    """Return the part of the expression as a person wrote it, nearly."""
+    """Return the part of the expression approximately as written."""
     return _shown(ast.unparse(node).replace("~", "!"))
 
 
@@ -539,7 +539,7 @@ def _refuse(expression: str, why: str, hint: Advised = "") -> NoReturn:
 
 
 def refused(expression: str, why: str, hint: Advised = "", kind: type[ExpressionError] = ExpressionError) -> ExpressionError:
-    """Return the error that quotes an expression and says why it has no value."""
+    """Return the error that quotes an expression and explains why it has no value."""
     error = kind(f"{_shown(expression)}: {_shown(why, 300)}", hint)
     error.why = _shown(why, 300)
     return error

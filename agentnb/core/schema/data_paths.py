@@ -20,7 +20,7 @@ class Reference(NamedTuple):
 
     root: str
     parts: tuple[Any, ...] = ()
-    """Names and indices; None for a nested expression until it is evaluated."""
+    """Names and indices, or None for a nested expression until it is evaluated."""
     written: str = ""
     place: int = 0
     """Its position in the text."""
