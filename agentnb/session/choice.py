@@ -60,7 +60,7 @@ def choose_model(default: str | None, before: Run | None = None) -> tuple[str, t
 
 def needs_model(workflow: Workflow) -> bool:
     """Return whether a planner, or an agent that names none, needs a model of the run."""
-    unnamed = any(one.model is None and not one.replies for one in workflow.spec.agents.values())
+    unnamed = any(agent.model is None and not agent.replies for agent in workflow.spec.agents.values())
     return unnamed or PLANNING in actions_of(workflow.declared)
 
 

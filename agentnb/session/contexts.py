@@ -44,10 +44,10 @@ class SessionContexts:
 
     def find(self, name: str) -> ContextSpec:
         """Return the context of this name; raise `SettingsError` with similar names."""
-        found = self.known.get(name)
-        if found is None:
+        context = self.known.get(name)
+        if context is None:
             raise SettingsError(f"There is no context {name!r}", (*self.known.near(name), SEE))
-        return found
+        return context
 
     def choose(self, typed: str, before: Run | None = None) -> ContextChoice:
         """Return the context of a cell: the one that was ``typed``, as NAME or NAME:ENTITY, else that of the run it continues.
@@ -57,9 +57,9 @@ class SessionContexts:
         if not typed:
             return ContextChoice() if before is None else self._of(before)
         name, _, entity = typed.partition(":")
-        found = self.known.get(name)
-        if isinstance(found, ContextType):
-            return ContextChoice(found, entity)
+        context = self.known.get(name)
+        if isinstance(context, ContextType):
+            return ContextChoice(context, entity)
         if near := self.known.near(name):
             raise SettingsError(f"There is no context {name!r}", (*near, SEE))
         note = f"{typed!r} names no context: it is kept as run.context_type, and changes nothing else. {SEE.text}"
@@ -69,8 +69,8 @@ class SessionContexts:
         """Return the context of a run, to which it may have shifted."""
         if logged_settings(before) is None:
             return ContextChoice()
-        found = contexts_of_log(before).with_others(self.own.values()).get(before.context_type)
-        if isinstance(found, ContextType):
-            return ContextChoice(found, before.entity)
+        context = contexts_of_log(before).with_others(self.own.values()).get(before.context_type)
+        if isinstance(context, ContextType):
+            return ContextChoice(context, before.entity)
         note = f"The conversation was in the context {before.context_type!r}, which is not here: it goes on without one"
         return ContextChoice(word=before.context_type, note=note)

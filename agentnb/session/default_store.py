@@ -16,8 +16,8 @@ def default_store() -> tuple[Store, str]:
     """
     if _can_write(FOLDER):
         return Store(FOLDER), ""
-    other = settings.personal_folder() / "runs"
-    return Store(other), f"This folder is not writable: run logs go to {other}"
+    folder = settings.personal_folder() / "runs"
+    return Store(folder), f"This folder is not writable: run logs go to {folder}"
 
 
 def _can_write(folder: Path) -> bool:

@@ -103,11 +103,11 @@ CHOICES = {
 
 def at_first() -> dict[str, str]:
     """Return the defaults of a new session."""
-    found = {"model": "", "max-rounds": str(settings.max_iterations()), "guidance": "matrix", "policy": "matrix"}
-    found |= {"history": "auto", "instructions": "yes"}
-    limits = [key for key in LIMIT_KEYS if key not in (*found, SESSION_BUDGET)]
-    found |= dict.fromkeys(limits, "") | {"on-limit": "stop", "on-stop": "raise", "unpriced": "no"}
-    return found | dict.fromkeys(PROFILES, "") | {APPROVE: "", SANDBOX: "", REPO: "", SESSION_BUDGET: ""}
+    defaults = {"model": "", "max-rounds": str(settings.max_iterations()), "guidance": "matrix", "policy": "matrix"}
+    defaults |= {"history": "auto", "instructions": "yes"}
+    limits = [key for key in LIMIT_KEYS if key not in (*defaults, SESSION_BUDGET)]
+    defaults |= dict.fromkeys(limits, "") | {"on-limit": "stop", "on-stop": "raise", "unpriced": "no"}
+    return defaults | dict.fromkeys(PROFILES, "") | {APPROVE: "", SANDBOX: "", REPO: "", SESSION_BUDGET: ""}
 
 
 def may_be_empty(key: str) -> bool:
@@ -155,9 +155,9 @@ def workflow_settings(defaults: dict[str, str]) -> tuple[dict[str, Any], dict[st
 
     Guidance set and policy are names; the model is not among them.
     """
-    first, found = at_first(), agent_settings(defaults) | {"guidance": defaults["guidance"], "policy": defaults["policy"]}
+    first, settings_ = at_first(), agent_settings(defaults) | {"guidance": defaults["guidance"], "policy": defaults["policy"]}
     changed = {key.replace("_", "-") for key in defaults if defaults[key] != first[key]}
-    own = {name: value for name, value in found.items() if name.replace("_", "-") in changed}
+    own = {name: value for name, value in settings_.items() if name.replace("_", "-") in changed}
     return {name: own.pop(name) for name in OF_WHOLE_WORKFLOWS if name in own}, own
 
 

@@ -87,12 +87,12 @@ def begin_recovery(
 
     The store of the options is the one that its log is in. ``parts``: tools, gates, model, agents and actions.
     """
-    place, run_id = place_of(run, store)
-    writer, found = place.reopen(run_id)
+    run_store, run_id = place_of(run, store)
+    writer, logged_run = run_store.reopen(run_id)
     try:
-        chosen = agent or _made_again(found, **parts)
-        rerun_of(found)  # raises now, before anything is logged
-        return chosen.resume(found, writer, replace(options, store=place))
+        chosen = agent or _made_again(logged_run, **parts)
+        rerun_of(logged_run)  # raises now, before anything is logged
+        return chosen.resume(logged_run, writer, replace(options, store=run_store))
     except BaseException:
         writer.close()
         raise

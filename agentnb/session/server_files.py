@@ -41,13 +41,13 @@ def load_server_file(servers: Servers, name: str, ask: Callable[[str], str] | No
     """
     check_person(CONFIGURING, is_lasting=True)
     path = Path(name).expanduser().absolute()
-    found = read_server_file(path, shown=name)
-    line = _line(path, found.servers)
-    if found.servers and line not in (*_confirmed_here, *read_lines(FILE)):
-        _confirm(name, found, ask)
+    listed = read_server_file(path, shown=name)
+    line = _line(path, listed.servers)
+    if listed.servers and line not in (*_confirmed_here, *read_lines(FILE)):
+        _confirm(name, listed, ask)
         _remember(path, line)
-    servers.configuration.load(found, str(path))
-    return found
+    servers.configuration.load(listed, str(path))
+    return listed
 
 
 def read_server_file(path: Path, *, shown: str) -> ServerList:
@@ -82,7 +82,7 @@ def _confirm(name: str, found: ServerList, ask: Callable[[str], str] | None) -> 
 
 def _line(path: Path, servers: Sequence[MCPServer]) -> str:
     """Return the line of a file: the digest of what it names, values included, and its path."""
-    named = [[getattr(one, setting.name) for setting in fields(one)] for one in servers]
+    named = [[getattr(server, setting.name) for setting in fields(server)] for server in servers]
     return f"{sha256(msgspec.json.encode(named, order='sorted')).hexdigest()} {_as_written(path)}"
 
 
@@ -92,9 +92,9 @@ def _as_written(path: Path) -> str:
 
 def _remember(path: Path, line: str) -> None:
     """Remember what the person confirmed instead of what they had confirmed of this file before."""
-    _confirmed_here.difference_update({one for one in _confirmed_here if _is_of(one, path)})
+    _confirmed_here.difference_update({line_ for line_ in _confirmed_here if _is_of(line_, path)})
     _confirmed_here.add(line)
-    write_lines(FILE, [*[one for one in read_lines(FILE) if not _is_of(one, path)], line])
+    write_lines(FILE, [*[line_ for line_ in read_lines(FILE) if not _is_of(line_, path)], line])
 
 
 def _is_of(line: str, path: Path) -> bool:

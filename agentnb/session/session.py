@@ -167,7 +167,7 @@ class Session:
         """Count a run among the live runs. One that was not started by `start` or `recover` is not part of the conversation."""
         with self._lock:
             if len(self._begun_here) >= self._sweep_at:
-                self._begun_here = [one for one in self._begun_here if not one.done]
+                self._begun_here = [earlier for earlier in self._begun_here if not earlier.done]
                 self._sweep_at = 2 * len(self._begun_here) + SWEEP
             self._begun_here.append(live)
             self._newest = live
@@ -175,13 +175,13 @@ class Session:
     def take_experiment(self, control: Control) -> None:
         """Count an experiment among the live ones, once."""
         with self._lock:
-            if all(one is not control for one in self._experiments):
+            if all(known_control is not control for known_control in self._experiments):
                 self._experiments = [*self.experiments(), control]
                 self._newest = control
 
     def experiments(self) -> list[Control]:
         """Return the experiments that have not ended, oldest first."""
-        return [one for one in tuple(self._experiments) if not one.progress.is_over]
+        return [control for control in tuple(self._experiments) if not control.progress.is_over]
 
     def newest_experiments(self) -> list[Control]:
         """Return the experiments that have not ended, oldest first, or else the one that began last."""
@@ -189,27 +189,29 @@ class Session:
 
     def interrupted(self) -> Iterator[str]:
         """Yield the ids of the interrupted runs in the store, newest first."""
-        here = [live.run_id for live in self.running()]
-        return (one.id for one in self.store.each_summary() if one.can_be_recovered and one.id not in here)
+        running_ids = [live.run_id for live in self.running()]
+        return (
+            summary.id for summary in self.store.each_summary() if summary.can_be_recovered and summary.id not in running_ids
+        )
 
     def suspended(self) -> Iterator[str]:
         """Yield the ids of the suspended top-level runs in the store, newest first."""
-        here = [live.run_id for live in self.running()]
-        each = (one for one in self.store.each_summary() if one.can_be_answered and one.parent_id is None)
-        return (one.id for one in each if one.id not in here)
+        running_ids = [live.run_id for live in self.running()]
+        candidates = (summary for summary in self.store.each_summary() if summary.can_be_answered and summary.parent_id is None)
+        return (summary.id for summary in candidates if summary.id not in running_ids)
 
     def only_suspended(self) -> str:
         """Return the id of the suspended top-level run, if there is exactly one and no live run waits; else an empty text."""
         if any(live.run.waiting for live in self.running()):
             return ""
-        found = list(islice(self.suspended(), 2))
-        return found[0] if len(found) == 1 else ""
+        ids = list(islice(self.suspended(), 2))
+        return ids[0] if len(ids) == 1 else ""
 
     def stored_grants(self) -> Iterator[tuple[str, GrantGiven]]:
         """Yield the grants of runs of the store that no process has and that may be resumed, each with the id of its run."""
-        here = [live.run_id for live in self.running()]
-        each = (one.id for one in self.store.each_summary() if one.can_be_answered or one.can_be_recovered)
-        for run_id in islice((one for one in each if one not in here), MAX_RESUMABLE):
+        running_ids = [live.run_id for live in self.running()]
+        resumable = (summary.id for summary in self.store.each_summary() if summary.can_be_answered or summary.can_be_recovered)
+        for run_id in islice((summary for summary in resumable if summary not in running_ids), MAX_RESUMABLE):
             with suppress(StoreError, TraceError):  # a torn log, or one of a newer version
                 run = self.store.load(run_id)
                 yield from [(run_id, grant) for grant in run.grants if run.gives_consent and not is_copy(grant)]
@@ -232,12 +234,12 @@ class Session:
 
         Raises `SettingsError` if there is none.
         """
-        here = {live.run_id for live in self.running()}
-        for one in self.store.each_summary():
-            if one.can_be_recovered and one.parent_id is None and one.id not in here:
+        running_ids = {live.run_id for live in self.running()}
+        for summary in self.store.each_summary():
+            if summary.can_be_recovered and summary.parent_id is None and summary.id not in running_ids:
                 with suppress(StoreError, TraceError):  # a torn log, or one of a newer version
-                    self.store.load(one.id)
-                    return one.id
+                    self.store.load(summary.id)
+                    return summary.id
         if not self.store.ids():
             what = f"There is no run in {self.store.shown_folder}"
             raise SettingsError(what, "Logs are kept in the folder of their notebook: is this the right one?")
@@ -274,10 +276,10 @@ class Session:
         `SettingsError` for another text, and for a word that names nothing.
         """
         check_person("Allowing calls", is_lasting=True)
-        found = Rule.read(rule, "allow")
-        of_runs = [spec.name for live in self.running() for spec in live.run.tools]
-        known_rules(RuleList((found,)), (*variables, *of_runs), self.servers.configuration.known)
-        self.grants.give(found.tools, rule=found.text if found.pattern else "")
+        parsed = Rule.read(rule, "allow")
+        run_tools = [spec.name for live in self.running() for spec in live.run.tools]
+        known_rules(RuleList((parsed,)), (*variables, *run_tools), self.servers.configuration.known)
+        self.grants.give(parsed.tools, rule=parsed.text if parsed.pattern else "")
 
     def first_request(self, agent: Agent, prompt: str, continue_from: Run | None) -> Request:
         """Return the request that `start` would begin with. Sends nothing."""
@@ -287,16 +289,16 @@ class Session:
     def board(self) -> Board:
         """Return the board of the last loaded run, or else of the newest; raises `SettingsError` if it keeps no list."""
         if self._loaded is not None:
-            found: Board | None = self._board_of(self._loaded)
+            board: Board | None = self._board_of(self._loaded)
         else:
             begun = [live for live in self._live if live.run.started_at is not None]
-            found = begun[-1].board if begun else None
-        if found is None and not self.has_run:
+            board = begun[-1].board if begun else None
+        if board is None and not self.has_run:
             hint = "That of a run which Python code started is run.todos" if self.has_hosted else "Start one: %%agent -t NAME"
             raise SettingsError("There is no todo list: no %%agent cell has run yet", hint)
-        if found is None:
+        if board is None:
             raise SettingsError("There is no todo list: the newest run of a cell has no tools", "Name some: %%agent -t NAME")
-        return found
+        return board
 
     def _board_of(self, run: Run | None) -> Board | None:
         """Return the board of a run of this session, so that the next run keeps changes made since that run ended."""
@@ -336,7 +338,7 @@ class Session:
     def newest(self) -> LiveRun | Control:
         """Return the newest run or experiment that has not ended; raises `SettingsError` if there is none."""
         live: list[LiveRun | Control] = [*self.experiments(), *self.running()]
-        newest = next((one for one in live if one is self._newest), None)
+        newest = next((candidate for candidate in live if candidate is self._newest), None)
         return newest or (live[-1] if live else self.current())
 
     def current(self) -> LiveRun:
@@ -348,12 +350,12 @@ class Session:
 
     def leave(self) -> list[LiveRun]:
         """Suspend the runs that wait for an approval, and return them: this kernel ends, and another takes them up."""
-        left = []
+        suspended_runs = []
         for live in self.running():
             with suppress(SettingsError):  # it waits for none, or its log is in memory only
                 live.suspend(nobody_here=True)
-                left.append(live)
-        return left
+                suspended_runs.append(live)
+        return suspended_runs
 
     def stop(self, chosen: list[LiveRun], seconds: float) -> None:
         """Stop these runs, and wait so long, together, for the ends of those that a cell started.
@@ -399,14 +401,14 @@ class Session:
     def stored(self, part_of_id: str) -> Run:
         """Return the run of the store with this id, or part of one: the run itself if it is a live or the newest one here."""
         run_id = self.store.find(part_of_id)
-        here = next((live.run for live in self._live if live.run_id == run_id), None)
+        live_run = next((live.run for live in self._live if live.run_id == run_id), None)
         if self._loaded is not None and self._loaded.id == run_id:
             return self._loaded
-        return self.store.load(run_id) if here is None else here
+        return self.store.load(run_id) if live_run is None else live_run
 
     def _instead_of_continuing(self) -> str:
         """Return what to type where this kernel has no run: the newest run in the store may have been interrupted."""
-        newest = next((one for one in self.store.each_summary() if one.parent_id is None), None)
+        newest = next((summary for summary in self.store.each_summary() if summary.parent_id is None), None)
         if newest is None:
             return "Start one without --continue"
         if newest.status == "interrupted":
