@@ -177,7 +177,7 @@ class _Finder:
         return _CHARACTER_REFERENCE.search(data) is not None or (b"\\u00" in data and _ESCAPED_LETTER.search(data) is not None)
 
     def masked(self, text: str) -> str:
-        """Mask each secret in the text. Returns the same object if there is none."""
+        """Mask each secret in the text. Returns the same object without a match."""
         for beginning in self._beginnings:
             if beginning in text:
                 return self._replaced(text)
@@ -202,7 +202,7 @@ class _Finder:
 def mask_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]], mask: str) -> str:
     """Mask the spans that ``find`` returns for the text and for its unescaped form.
 
-    Returns the same object if there are none.
+    Returns the same object without a match.
     """
     spans = sorted([*find(text), *_escaped_spans(text, find)])
     pieces: list[str] = []
@@ -304,7 +304,7 @@ def _may_hold_text(kind: inspect.Type) -> bool:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    """Return the single character of an escape; the escape itself if there is none."""
+    """Return the single character of an escape, or the escape itself if invalid."""
     if escape[1]:
         return chr(int(escape[1], 16))
     plain = escape[2] or html.unescape(escape[0])

@@ -48,7 +48,7 @@ class Sent(View[Message]):
         return self._items[len(self) - 1] if self._lasting is None else self._lasting
 
     def goes_on(self, before: Sent) -> bool:
-        """True if these begin with the messages of that earlier request, of which only the last may differ."""
+        """True if these begin with the messages of that earlier request; only its last message may differ."""
         return self._kept is before._kept and len(before) <= len(self)
 
     def and_then(self, message: Message) -> Sent:

@@ -1,4 +1,4 @@
-"""Logging in to an MCP server: the person opens an address in the browser, and the connection goes on with what that gave."""
+"""Login to an MCP server: the person opens an address in the browser, and the connection continues with the result."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ def log_in(
     scope: str = "",
     client: str = "",
 ) -> str:
-    """Let the person log in to a server, and return what was done; its connections begin anew.
+    """Let the person log in to a server, restart its connections, and return a report.
 
-    ``tell``: shows words, and as a second argument the address that they are about. ``ask``: writes a question and returns the
-    line that the person types, which is not shown; None if nobody is present. ``scope``: rights to ask for besides those of
-    before; ``client``: the id of a client that is registered already. Raises `ServerFailed`, and `SettingsError` for a server
-    without a login, or if nobody is present.
+    ``tell``: shows a text, and as a second argument its address. ``ask``: writes a question and returns the person's line
+    without echo; None if nobody is present. ``scope``: additional rights to request; ``client``: the id of a client that is
+    already registered. Raises `ServerFailed`, and `SettingsError` for a server without a login, or if nobody is present.
     """
     check_person(LOGGING_IN, is_lasting=True)
     name = live.server.name
@@ -65,18 +64,18 @@ def log_in(
 
 
 def in_lines(words: str, address: WebAddress | None = None) -> str:
-    """Return words, and the whole address that they are about on a line of its own, for a terminal."""
+    """Return a text with its complete address on a separate line, for a terminal."""
     return clean(words if address is None else f"{words}\n{address.opened}")
 
 
 def forget(servers: Servers, live: LiveServer) -> str:
-    """Forget the login at a server, and return what was done. Raises `SettingsError` if that cannot be."""
+    """Delete the login at a server, and return a report. Raises `SettingsError` on failure."""
     check_person(LOGGING_IN, is_lasting=True)
     name, was_there = live.server.name, servers.forget_login(live)
     return f"The login at {name} is forgotten" if was_there else f"There is no login at {name}"
 
 
 def _wait(*futures: Future[Any]) -> None:
-    """Wait for the first of these; an interrupt is noticed."""
+    """Wait for the first of these futures, responding to interrupts."""
     while not any(future.done() for future in futures):
         wait(futures, timeout=TICK, return_when=FIRST_COMPLETED)

@@ -17,7 +17,7 @@ MIN_EVENT_BYTES = 2_000
 MAX_LOG_BYTES = 190_000_000
 """Log size above which only end events are written; below the limit for reading."""
 SHARE = 10
-"""One event may take at most 1/SHARE of the log's remaining bytes."""
+"""An event may take at most 1/SHARE of the log's remaining bytes."""
 MIN_TEXT = 50
 CUT = "[{:,} {} were left out here: the log of the run has no room for them]"
 IMAGE = "[an image was left out here: the log of the run has no room for its {:,} characters]"

@@ -129,7 +129,7 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     notebook: str = ""
     """Path of the notebook that started the run, if known: relative to the kernel's folder, or absolute."""
     invocation: Invocation | None = None
-    """Options of the cell or command that started the run; None for a run started from Python."""
+    """Options of the cell or command that started the run, or None if started from Python."""
     continued_from: str | None = None
     history: tuple[Message, ...] = ()
     """The conversation continued by the run."""

@@ -28,9 +28,9 @@ class FileBefore(NamedTuple):
     path: Path
     """Absolute path, links resolved."""
     before: bytes | None
-    """The old content; None for a new file."""
+    """The old content, or None for a new file."""
     after: bytes | None
-    """The content to be written; None if the file changed without a call (then both contents are unknown)."""
+    """The content to be written, or None if the file changed without a call (then both contents are unknown)."""
 
 
 class Writer(Protocol):

@@ -52,7 +52,7 @@ class AgentStateMachine(msgspec.Struct, gc=False):
 
     @property
     def state(self) -> AgentState | None:
-        """The current state; None before the first round or step, and after the end of a run without words for the person."""
+        """The current state, or None before the first round or step, and after an end without words for the person."""
         if self._held != "works":
             return self._held
         if self._waits:

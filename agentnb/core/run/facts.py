@@ -53,7 +53,7 @@ class _Views(msgspec.Struct, gc=False):
 
 
 class RunFacts:
-    """One run up to its latest event, facts only."""
+    """A run up to its latest event, facts only."""
 
     # Lists that usually remain empty start as tuples: the garbage collector visits each list and set of every open run.
 
@@ -137,7 +137,7 @@ class RunFacts:
         self._steps: dict[str, StepRecord] = {}
         self._outputs = StepOutputs()
         self._result: w.ResultGiven | None = None
-        """The result of a workflow with a named result; None until then, and for all other runs."""
+        """The result of a workflow with a named result, or None until then, and for all other runs."""
         self._step_calls: list[StepCall] = []
         self._open_step_calls: dict[str, tuple[int, ...]] = {}
         """Positions of step calls without a result, then of calls made by their tools, by id."""
@@ -237,7 +237,7 @@ class RunFacts:
     def agent_state(self) -> AgentState | None:
         """thinking, executing_tool, executing_plan or waiting_on_user.
 
-        None before the first round or step, and after an end without words for the person.
+        ``None`` before the first round or step, and after an end without words for the person.
         """
         return self._agent_states.state if self._status != "interrupted" else None
 
@@ -311,7 +311,7 @@ class RunFacts:
 
     @property
     def outcome_from(self) -> Source | None:
-        """Source of the outcome: trace, expectation or label, in ascending priority; None without any."""
+        """Source of the outcome: trace, expectation or label, in ascending priority, or None."""
         assessment = self.assessment
         return None if assessment is None else assessment.source
 
