@@ -65,21 +65,21 @@ def taken_settings(own: Mapping[str, Any], extensions: Iterable[Extension]) -> T
     limits |= {name: own[name] for name in LIMIT_SETTINGS if _is_set(name, own[name]) or name not in limits}
     if limits["on_limit"] is None:
         limits["on_limit"] = "stop"
-    found: dict[str, Any] = {
+    resolved: dict[str, Any] = {
         name: None if value == NO_LIMIT and name in LIMITS and not is_required(name) else value
         for name, value in limits.items()
     }
-    more: dict[str, Any] = {"unpriced": own["unpriced"], "limits_of_file": tuple(own["limits_of_file"])}
-    return TakenSettings(added.get("model") or own["model"], policy, Limits(**found, **more))
+    file_settings: dict[str, Any] = {"unpriced": own["unpriced"], "limits_of_file": tuple(own["limits_of_file"])}
+    return TakenSettings(added.get("model") or own["model"], policy, Limits(**resolved, **file_settings))
 
 
 def _of_policy(policy: PolicySet) -> Mapping[str, Any]:
     """Return the limits that a policy gives; raise `SettingsError` for anything else that it would set."""
-    given: Any = getattr(policy, "agent_settings", {})  # a policy class may be the person's own
-    if not isinstance(given, Mapping) or any(name not in LIMIT_SETTINGS for name in given):
-        what = f"agent_settings={given!r} of the policy {policy.name} are not limits by name"
-        raise SettingsError(what, NameOne(known=LIMIT_SETTINGS, lead="It sets"))
-    return given
+    policy_limits: Any = getattr(policy, "agent_settings", {})  # a policy class may be the person's own
+    if not isinstance(policy_limits, Mapping) or any(name not in LIMIT_SETTINGS for name in policy_limits):
+        problem = f"agent_settings={policy_limits!r} of the policy {policy.name} are not limits by name"
+        raise SettingsError(problem, NameOne(known=LIMIT_SETTINGS, lead="It sets"))
+    return policy_limits
 
 
 def is_required(name: str) -> bool:
@@ -140,13 +140,13 @@ def _set_foreign(agent: AgentSettings) -> None:
     from agentnb.acp.foreign_agent import SHAPES_REQUESTS, AsItEnds, ForeignAgent, check_reach
 
     derived = {"policy": AsItEnds(), "guidance": "off", "todos": False, "history": "full", "instructions": False}
-    given = {one.name: getattr(agent, one.name) for one in fields(agent) if one.init}
+    values = {field.name: getattr(agent, field.name) for field in fields(agent) if field.init}
     foreign = ForeignAgent.of(agent.acp, agent.mode)
     if isinstance(agent.model, ForeignAgent):  # a copy: nobody gave what was derived for the agent before
         foreign = replace(foreign, place=agent.model.place)
-        same = [name for name, value in derived.items() if given[name] == value]
-        given |= {name: SHAPES_REQUESTS[name] for name in ("model", *same)}
-    check_reach(given)
+        same = [name for name, value in derived.items() if values[name] == value]
+        values |= {name: SHAPES_REQUESTS[name] for name in ("model", *same)}
+    check_reach(values)
     for name, value in {"model": foreign, **derived}.items():
         _set(agent, name, value)
 
@@ -169,7 +169,7 @@ def _as_logged(agent: AgentSettings, words: GuidanceSet, policy: PolicySet) -> d
         **agent.limits.as_logged(),
         **({} if agent.output_form is None else {"output": agent.output_form.as_logged}),
         **({"gates": [name_of_gate(gate) for gate in agent.gates]} if agent.gates else {}),
-        **({"extensions": [one.as_logged for one in agent.extensions]} if agent.extensions else {}),
+        **({"extensions": [extension.as_logged for extension in agent.extensions]} if agent.extensions else {}),
         **logged_builtins(agent.toolbox),
         **({} if agent.context is None else agent.context.as_logged),
         **({MODEL_FROM: PERSON} if person_chose_destination(agent.used_model) else {}),
@@ -206,10 +206,10 @@ def _checked_gates(agent: AgentSettings) -> tuple[Gate, ...]:
 
 def _all_extensions(agent: AgentSettings) -> tuple[Extension, ...]:
     """Return the extensions, that of its detectors included; a copy of the agent has it already."""
-    given = checked_extensions(agent.extensions)
-    if agent.detect is None or any(one.name == DETECTION for one in given):
-        return given
-    return (*given, detection(agent.detect))
+    extensions = checked_extensions(agent.extensions)
+    if agent.detect is None or any(extension.name == DETECTION for extension in extensions):
+        return extensions
+    return (*extensions, detection(agent.detect))
 
 
 def _in_order(agent: AgentSettings, toolbox: Toolbox) -> Toolbox:
@@ -217,9 +217,9 @@ def _in_order(agent: AgentSettings, toolbox: Toolbox) -> Toolbox:
     rules = () if agent.context is None else agent.context.first
     if not rules:
         return toolbox
-    places = {tool.spec.name: [rule.is_about(tool.spec.name, tool) for rule in rules] for tool in toolbox}
-    specs = sorted(toolbox.specs, key=lambda spec: [not is_first for is_first in places[spec.name]])
-    _set(agent, "first_tools", tuple([spec.name for spec in specs if any(places[spec.name])]))
+    matches = {tool.spec.name: [rule.is_about(tool.spec.name, tool) for rule in rules] for tool in toolbox}
+    specs = sorted(toolbox.specs, key=lambda spec: [not is_first for is_first in matches[spec.name]])
+    _set(agent, "first_tools", tuple([spec.name for spec in specs if any(matches[spec.name])]))
     return toolbox.advertising(specs)
 
 

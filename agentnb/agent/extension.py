@@ -75,24 +75,24 @@ class Extension:
         """Raise `SettingsError` for a part of the wrong kind."""
         for name, handler in self.virtual_tools.items():
             if not (isinstance(name, str) and WIRE_NAME.fullmatch(name) and callable(handler)):
-                what = f"virtual_tools of the extension {self.name} has {name!r}: {handler!r}"
-                raise SettingsError(what, 'Write virtual_tools={"name_of_a_tool": handler}')
+                problem = f"virtual_tools of the extension {self.name} has {name!r}: {handler!r}"
+                raise SettingsError(problem, 'Write virtual_tools={"name_of_a_tool": handler}')
         for name in self.agent_settings:
             if name not in AGENT_SETTINGS:
-                what = f"The extension {self.name} cannot set {name!r} of its agent"
-                raise SettingsError(what, near(str(name), AGENT_SETTINGS))
+                problem = f"The extension {self.name} cannot set {name!r} of its agent"
+                raise SettingsError(problem, near(str(name), AGENT_SETTINGS))
         if not isinstance(self.prompt, str) or not isinstance(self.settings, Mapping):
             raise SettingsError(f"The extension {self.name} has a prompt that is not a text, or settings that are not a dict")
         tools: Any = self.tools
         if isinstance(tools, str) or not isinstance(tools, Iterable):
             raise SettingsError(f"tools={tools!r} of the extension {self.name} is not a list", "Write tools=[f]")
         for part in _PARTS:
-            given: Any = getattr(self, part)
-            if isinstance(given, str) or not isinstance(given, Iterable) or not all(map(callable, given)):
+            items: Any = getattr(self, part)
+            if isinstance(items, str) or not isinstance(items, Iterable) or not all(map(callable, items)):
                 raise SettingsError(
-                    f"{part}={given!r} of the extension {self.name} is not a list of functions", f"Write {part}=(f,)"
+                    f"{part}={items!r} of the extension {self.name} is not a list of functions", f"Write {part}=(f,)"
                 )
-            object.__setattr__(self, part, tuple(given))
+            object.__setattr__(self, part, tuple(items))
 
     @property
     def as_logged(self) -> dict[str, Any]:
@@ -116,15 +116,17 @@ class Extension:
 
 def checked_extensions(extensions: Any) -> tuple[Extension, ...]:
     """Return the extensions; raise `SettingsError` for what is none, and for two with one name."""
-    given = tuple(extensions) if isinstance(extensions, Iterable) and not isinstance(extensions, str) else (extensions,)
+    items = tuple(extensions) if isinstance(extensions, Iterable) and not isinstance(extensions, str) else (extensions,)
     names: set[str] = set()
-    for one in given:
-        if not isinstance(one, Extension):
-            raise SettingsError(f"extensions={one!r} is not an extension", 'Write extensions=[Extension(name="plans", ...)]')
-        if one.name in names:
-            raise SettingsError(f"There are two extensions {one.name!r}", "Give one of them another name")
-        names.add(one.name)
-    return given
+    for extension in items:
+        if not isinstance(extension, Extension):
+            raise SettingsError(
+                f"extensions={extension!r} is not an extension", 'Write extensions=[Extension(name="plans", ...)]'
+            )
+        if extension.name in names:
+            raise SettingsError(f"There are two extensions {extension.name!r}", "Give one of them another name")
+        names.add(extension.name)
+    return items
 
 
 def extended(bundle: PolicyBundle, extensions: tuple[Extension, ...]) -> PolicyBundle:
@@ -135,8 +137,8 @@ def extended(bundle: PolicyBundle, extensions: tuple[Extension, ...]) -> PolicyB
         policies=(*each(extensions, "policies"), *bundle.policies, *each(extensions, "limits")),
         guides=(*bundle.guides, *each(extensions, "guides")),
         gates=(*bundle.gates, *map(OnCopy, each(extensions, "gates"))),
-        detectors=(*bundle.detectors, *[one for one in each(extensions, "detectors") if not _asks_model(one)]),
-        model_detectors=(*bundle.model_detectors, *[one for one in each(extensions, "detectors") if _asks_model(one)]),
+        detectors=(*bundle.detectors, *[maker for maker in each(extensions, "detectors") if not _asks_model(maker)]),
+        model_detectors=(*bundle.model_detectors, *[maker for maker in each(extensions, "detectors") if _asks_model(maker)]),
         endings=(*bundle.endings, *each(extensions, "endings")),
         keeps=(*bundle.keeps, *each(extensions, "keeps")),
     )
@@ -148,20 +150,20 @@ def _asks_model(maker: DetectorMaker) -> bool:
 
 def context_of(extensions: Iterable[Extension]) -> ConversationContext | None:
     """Return the context of the runs of an agent with these extensions; None without one."""
-    return next((one.context for one in extensions if one.context is not None), None)
+    return next((extension.context for extension in extensions if extension.context is not None), None)
 
 
 def merged(extensions: Iterable[Extension], part: str) -> dict[str, Any]:
     """Return one part of all extensions that has values by name; of several for one name, that of the first extension."""
-    found: dict[str, Any] = {}
-    for one in reversed([*extensions]):
-        found.update(getattr(one, part))
-    return found
+    values: dict[str, Any] = {}
+    for extension in reversed([*extensions]):
+        values.update(getattr(extension, part))
+    return values
 
 
 def without_model(extensions: Iterable[Extension]) -> tuple[Extension, ...]:
     """Return the extensions without models: for a copy of their agent that gets another one."""
-    return tuple([one.without_model for one in extensions])
+    return tuple([extension.without_model for extension in extensions])
 
 
 def each(extensions: Iterable[Extension], part: str) -> Iterator[Any]:
@@ -171,15 +173,15 @@ def each(extensions: Iterable[Extension], part: str) -> Iterator[Any]:
 
 def logged_extensions(run: Run) -> dict[str, dict[str, Any]]:
     """Return the extensions that a run had, as its log has them, by name."""
-    return {one["name"]: one for one in run.settings.get("extensions", [])}
+    return {extension["name"]: extension for extension in run.settings.get("extensions", [])}
 
 
 def check_extensions(run: Run, extensions: Iterable[Extension]) -> None:
     """Raise `SettingsError` if the run had an extension that is not among these; one without an effect is not missed."""
-    here = [one.name for one in extensions]
+    names = [extension.name for extension in extensions]
     for name, logged in logged_extensions(run).items():
-        if name not in here and not logged.get("inert"):
+        if name not in names and not logged.get("inert"):
             raise SettingsError(
                 f"Run {run.id} had the extension {name}, which its log does not hold",
-                (Plain("Give it: recover(run, agent=Agent(..., extensions=[...]))"), *near(name, here)),
+                (Plain("Give it: recover(run, agent=Agent(..., extensions=[...]))"), *near(name, names)),
             )

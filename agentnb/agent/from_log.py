@@ -52,8 +52,8 @@ def agent_of(
     """
     if run.kind != "agent":
         raise SettingsError(f"Run {run.id} is a {run.kind}, not an agent's run", "Give what made it: recover(run, agent=...)")
-    given, guarded = with_builtins(run, tools), tuple(gates)
-    _check_tools(run, given)
+    all_tools, guarded = with_builtins(run, tools), tuple(gates)
+    _check_tools(run, all_tools)
     check_gates(run, guarded)
     check_extensions(run, instead.get("extensions", ()))
     if model is None:
@@ -62,11 +62,11 @@ def agent_of(
             again = f"Give it again, with the mode that it had: recover(run, agent=Agent(acp={foreign!r}))"
             raise SettingsError(f"Run {run.id} was with {run.model}, an agent of others", again)
         if not can_be_made(run.model):
-            what = f"Run {run.id} was with {run.model}, which was an object in Python"
-            raise SettingsError(what, SetModel(again=True, lead="Give it again"))
+            problem = f"Run {run.id} was with {run.model}, which was an object in Python"
+            raise SettingsError(problem, SetModel(again=True, lead="Give it again"))
         model = logged_model(run)
     logged = run.settings
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "todos": bool(logged.get("todos", any(tool.name == TODO_TOOL for tool in run.tools))),
         "history": as_sent_then(logged.get("history")),
         "policy": instead["policy"] if "policy" in instead else logged_policy(run),
@@ -76,14 +76,14 @@ def agent_of(
         **instead,
         OF_FILE: limits_of_file(run, instead),
     }
-    return Agent(model, tools=given, gates=guarded, name=run.agent, **found)
+    return Agent(model, tools=all_tools, gates=guarded, name=run.agent, **settings)
 
 
 def limits_again(logged: dict[str, Any]) -> dict[str, Any]:
     """Return the limits in the settings of a log: where it has none, the policy brings none either."""
     unlimited = {name: NO_LIMIT for name, limit in LIMITS.items() if not limit.is_required}
-    found = {name: value for name, value in Limits.logged(logged).items() if name != OF_FILE}
-    return {**unlimited, "on_limit": "stop", **found}
+    logged_limits = {name: value for name, value in Limits.logged(logged).items() if name != OF_FILE}
+    return {**unlimited, "on_limit": "stop", **logged_limits}
 
 
 def logged_model(run: Run, name: str = "") -> str:
@@ -121,9 +121,9 @@ def with_builtins(run: Run, given: Iterable[Any]) -> tuple[Tool | ServerTools, .
     tools = tuple([tool for value in given for tool in tools_of(value)])
     wanted = run.own_tools if run.kind == "agent" else [*(run.settings.get(LOGGED) or ())]
     names = [tool.spec.name for tool in tools]
-    found = (*tools, *builtins_again(run.settings, wanted, is_trusted=is_trusted(run), given=names))
-    order = {name: place for place, name in enumerate(wanted)}  # that of the requests: another one loses caches of prompts
-    return (*sorted(found, key=lambda tool: order.get(tool.spec.name, len(order))), *_servers(run, given))
+    available = (*tools, *builtins_again(run.settings, wanted, is_trusted=is_trusted(run), given=names))
+    order = {name: index for index, name in enumerate(wanted)}  # that of the requests: another one loses caches of prompts
+    return (*sorted(available, key=lambda tool: order.get(tool.spec.name, len(order))), *_servers(run, given))
 
 
 def _servers(run: Run, given: Iterable[Any]) -> list[ServerTools]:
@@ -174,6 +174,6 @@ def logged_guidance(run: Run) -> str | GuidanceSet:
     if has_guidance_texts(run):
         return GuidanceSet.as_logged(str(name), run.opening.guidance)
     if not isinstance(name, str) or name not in BUILT_IN:
-        what = f"Run {run.id} had the guidance set {name}, which is not here"
-        raise SettingsError(what, WriteGuidance(str(name), resumes=True, lead="Write it again"))
+        problem = f"Run {run.id} had the guidance set {name}, which is not here"
+        raise SettingsError(problem, WriteGuidance(str(name), resumes=True, lead="Write it again"))
     return str(name)

@@ -127,9 +127,9 @@ class Loop:
     async def final_answer(self, limit: Stop) -> None:
         """Tell the model which limit was reached, and request one more reply, without tools."""
         if not self._log.run.last_round.is_final:
-            words = prompt(FINAL_ANSWER).replace("{{ limit }}", f"{limit.stop_reason}, {limit.limit:g}")
+            request_text = prompt(FINAL_ANSWER).replace("{{ limit }}", f"{limit.stop_reason}, {limit.limit:g}")
             news = news_of(self._endings, self._log.run)
-            texts = [words] if news is None or news.message is None else [news.message, words]
+            texts = [request_text] if news is None or news.message is None else [news.message, request_text]
             why = Continue(FINAL_ANSWER, is_news=news is not None)
             await self._final_round(self._round(why, "\n\n".join(texts)))
 
@@ -239,8 +239,8 @@ class Loop:
             await answer
         except ModelError as error:
             self.close_open("error")
-            what, advice = change_texts((error.what, error.advice), encodable)
-            self._log.warn(f"The final answer did not come: {what}", advice)
+            problem, advice = change_texts((error.what, error.advice), encodable)
+            self._log.warn(f"The final answer did not come: {problem}", advice)
 
     def _draw_guidance(self, draw: Draw) -> None:
         """Log the guidance set drawn for the next round, which the policies and guides read."""
@@ -255,9 +255,9 @@ class Loop:
         log, guidance = self._log, [*first]
         run = log.run
         for guide in self._guides:
-            found = guide(run)
-            if found is not None:
-                guidance.append(found)
+            item = guide(run)
+            if item is not None:
+                guidance.append(item)
         for one in guidance[given:]:
             log.append(e.GuidanceGiven(log.seq, now(UTC), log.id, log.parent_id, guidance=one))
 

@@ -96,5 +96,5 @@ def _sentences(error: BaseException) -> list[str]:
     details = getattr(error, "errors", None)  # pydantic's
     if not callable(details):
         return [encodable(cut(str(error) or type(error).__name__))]
-    found = [(".".join(map(str, one["loc"])), one["msg"]) for one in details()[:MAX_PROBLEMS]]
-    return [encodable(cut(f"{where}: {words}" if where else words)) for where, words in found]
+    problems = [(".".join(map(str, detail["loc"])), detail["msg"]) for detail in details()[:MAX_PROBLEMS]]
+    return [encodable(cut(f"{where}: {words}" if where else words)) for where, words in problems]

@@ -30,8 +30,8 @@ def schema_of(kind: Any, example: str) -> tuple[dict[str, Any], bool]:
                 return _schema_by_pydantic(kind), True
         except (*_NO_SCHEMA, ImportError):
             pass
-        what = f"No JSON Schema can be made of output={cut(repr(kind))}: {cut(str(error).splitlines()[0])}"
-        raise SettingsError(what, example) from error
+        problem = f"No JSON Schema can be made of output={cut(repr(kind))}: {cut(str(error).splitlines()[0])}"
+        raise SettingsError(problem, example) from error
 
 
 def _schema_by_msgspec(kind: Any) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def _schema_by_msgspec(kind: Any) -> dict[str, Any]:
     if name in components:  # providers want an object at the root
         root = components[name]
         if f'"#/$defs/{name}"' not in msgspec.json.encode(components).decode():
-            components = {other: one for other, one in components.items() if other != name}
+            components = {key: component for key, component in components.items() if key != name}
     return {**root, "$defs": components} if components else dict(root)
 
 
@@ -51,7 +51,7 @@ def _schema_by_pydantic(kind: Any) -> dict[str, Any]:
 
 def _is_pydantic(kind: Any) -> bool:
     """Return whether a pydantic model, or a dataclass of pydantic's, is in the type; without importing pydantic."""
-    return hasattr(kind, "__pydantic_core_schema__") or any(_is_pydantic(one) for one in typing.get_args(kind))
+    return hasattr(kind, "__pydantic_core_schema__") or any(_is_pydantic(argument) for argument in typing.get_args(kind))
 
 
 def pydantic_adapter(kind: Any) -> Any:
@@ -89,18 +89,18 @@ def _inside(kind: inspect.Type, schema: dict[str, Any]) -> Iterator[tuple[inspec
     elif isinstance(kind, inspect.DictType):
         yield kind.value_type, schema.get("additionalProperties")
     elif "properties" in schema:
-        yield from ((one.type, schema["properties"][one.encode_name]) for one in getattr(kind, "fields", ()))
+        yield from ((field.type, schema["properties"][field.encode_name]) for field in getattr(kind, "fields", ()))
     else:
-        yield from zip((one.type for one in getattr(kind, "fields", ())), schema.get("prefixItems", ()), strict=False)
+        yield from zip((field.type for field in getattr(kind, "fields", ())), schema.get("prefixItems", ()), strict=False)
 
 
 def _options(kind: inspect.UnionType, schema: dict[str, Any]) -> Iterator[tuple[inspect.Type, Any]]:
     """Yield the types of a union with their schemas: Structs come last, several of them in an ``anyOf`` of their own."""
-    types = [one.type if isinstance(one, inspect.Metadata) else one for one in kind.types]
-    structs = [one for one in types if isinstance(one, inspect.StructType) and not one.array_like]
-    others = [one for one in types if one not in structs and not isinstance(one, inspect.NoneType)]
+    types = [member.type if isinstance(member, inspect.Metadata) else member for member in kind.types]
+    structs = [member for member in types if isinstance(member, inspect.StructType) and not member.array_like]
+    others = [member for member in types if member not in structs and not isinstance(member, inspect.NoneType)]
     options = schema.get("anyOf", [])
     yield from zip(others, options, strict=False)
-    rest = options[len(others) :] if others or len(structs) < 2 or "discriminator" not in schema else options
-    rest = rest[0]["anyOf"] if rest and "anyOf" in rest[0] else rest
-    yield from zip(structs, rest, strict=False)
+    struct_options = options[len(others) :] if others or len(structs) < 2 or "discriminator" not in schema else options
+    struct_options = struct_options[0]["anyOf"] if struct_options and "anyOf" in struct_options[0] else struct_options
+    yield from zip(structs, struct_options, strict=False)

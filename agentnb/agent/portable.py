@@ -64,8 +64,8 @@ def to_bytes(value: Any, name: str) -> bytes:
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc,name-defined]  # the package may be missing
         def reducer_override(self, value: Any) -> Any:
-            if (made := _made_again(value)) is not None:
-                return made
+            if (recipe := _made_again(value)) is not None:
+                return recipe
             if isinstance(value, type) and MSGSPEC_CACHE in vars(value):
                 delattr(value, MSGSPEC_CACHE)
             reduced = super().reducer_override(value)
@@ -131,7 +131,7 @@ def _made_again(value: Any) -> Any:
         _check_model(value)
         return _agent_again, (
             type(value),
-            {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init},
+            {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init},
         )
     if isinstance(value, MCPServer) and secrets_of_server(value):
         raise SettingsError(
@@ -164,8 +164,8 @@ def _run_again(events: list[AnyEvent], consents: bool) -> Run:
 
 
 def _tool_again(function: Any, settings: dict[str, Any]) -> Any:
-    made = as_tool(function)
-    return made if made.settings == settings else FunctionTool(function, **settings)
+    default = as_tool(function)
+    return default if default.settings == settings else FunctionTool(function, **settings)
 
 
 def _function_unmarked(reduced: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
@@ -184,26 +184,26 @@ def _fill_and_mark(function: Any, state: tuple[Any, Any, dict[str, Any]]) -> Non
 def _struct_parts(kind: type[msgspec.Struct]) -> tuple[Any, ...]:
     """Return what a Struct class of the person's own is made of: cloudpickle would leave out its fields."""
     own = vars(kind).get("__annotations__", {})
-    given = []
-    for one in msgspec.structs.fields(kind):
-        if one.name in own:
+    struct_fields = []
+    for field in msgspec.structs.fields(kind):
+        if field.name in own:
             default = (
-                {"default": one.default}
-                if one.default_factory is msgspec.NODEFAULT
-                else {"default_factory": one.default_factory}
+                {"default": field.default}
+                if field.default_factory is msgspec.NODEFAULT
+                else {"default_factory": field.default_factory}
             )
-            given.append((one.name, one.type, default, one.encode_name))
+            struct_fields.append((field.name, field.type, default, field.encode_name))
     config = {name: getattr(kind.__struct_config__, name) for name in STRUCT_CONFIG}
     config["kw_only"] = not set(own) & set(kind.__match_args__)
     kept = {name: value for name, value in vars(kind).items() if isinstance(value, METHODS)}
-    return kind.__name__, given, kind.__bases__, kind.__module__, kept, config
+    return kind.__name__, struct_fields, kind.__bases__, kind.__module__, kept, config
 
 
 def _struct_again(
     name: str, given: list[Any], bases: tuple[type, ...], module: str, kept: dict[str, Any], config: dict[str, Any]
 ) -> type[msgspec.Struct]:
-    made = [(field, kind, msgspec.field(**default, name=encoded)) for field, kind, default, encoded in given]
-    return msgspec.defstruct(name, made, bases=bases, module=module, namespace=kept, **config)
+    struct_fields = [(field, kind, msgspec.field(**default, name=encoded)) for field, kind, default, encoded in given]
+    return msgspec.defstruct(name, struct_fields, bases=bases, module=module, namespace=kept, **config)
 
 
 def _model_again(provider: str, model: str, options: Any, retries: Any, by_person: bool) -> RemoteModel:

@@ -42,8 +42,8 @@ def choose_model(default: str | None, before: Run | None = None) -> tuple[str, t
             raise UnknownModel(f"{error.what} (named by AGENTNB_MODEL)", error.advice) from error
         return named, ()
     if before is not None:
-        what = f"The conversation so far was with {before.model}, which was an object in Python"
-        raise SettingsError(what, SetModel(again=True, lead="Give it again"))
+        problem = f"The conversation so far was with {before.model}, which was an object in Python"
+        raise SettingsError(problem, SetModel(again=True, lead="Give it again"))
     keys = settings.providers_with_key()
     if keys:
         raise SettingsError(

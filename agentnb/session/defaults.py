@@ -70,7 +70,7 @@ def yes_or_no(text: str) -> bool:
     return settings.SWITCH[text.lower()]
 
 
-LIMIT_KEYS = {one.name.replace("_", "-"): one for one in (*LIMITS.values(), SESSION_BUDGET_LIMIT)}
+LIMIT_KEYS = {limit.name.replace("_", "-"): limit for limit in (*LIMITS.values(), SESSION_BUDGET_LIMIT)}
 """Keys that set limits."""
 OTHERS: dict[str, Reader] = {
     "on-limit": on_limit,

@@ -132,16 +132,16 @@ def workflow_again(
     check_gates(run, guarded)
     workflow = Workflow.of_run(run, agents=agents, tools=tools)
     if scripted := run.settings.get("replies"):
-        what = f"Run {run.id} ran on scripted replies for {', '.join(scripted)}"
+        problem = f"Run {run.id} ran on scripted replies for {', '.join(scripted)}"
         again = "Workflow.of_run(run, tools=...).orchestration(replies={...})"
-        raise SettingsError(what, f"Give them again: recover(run, agent={again})")
+        raise SettingsError(problem, f"Give them again: recover(run, agent={again})")
     logged = run.settings.get("model")
     if model is None and isinstance(logged, str):
         if can_be_made(logged):
             model = logged_model(run, logged)
         elif needs_model(workflow):
-            what = f"Run {run.id} was with {logged}, which was an object in Python"
-            raise SettingsError(what, "Give it again: -m VARIABLE, recover(run, model=...)")
+            problem = f"Run {run.id} was with {logged}, which was an object in Python"
+            raise SettingsError(problem, "Give it again: -m VARIABLE, recover(run, model=...)")
     of_file = run.settings.get(OF_FILE) or ()  # set again by the file's text
     of_agents = {**(run.settings.get("agent_settings") or {}), **({"guidance": guidance} if guidance else {})}
     if not is_trusted(run):

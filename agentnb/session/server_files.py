@@ -73,8 +73,8 @@ def _confirm(name: str, found: ServerList, ask: Callable[[str], str] | None) -> 
     """Ask the person. Raises `SettingsError` unless they say yes."""
     if ask is None:
         names = ", ".join(server.name for server in found.servers)
-        what = f"{name} names MCP servers that you have not confirmed ({names}), and nobody can be asked here"
-        raise SettingsError(what, WITHOUT_PERSON)
+        problem = f"{name} names MCP servers that you have not confirmed ({names}), and nobody can be asked here"
+        raise SettingsError(problem, WITHOUT_PERSON)
     reply = ask(f"{redact(describe_servers(name, found))}\n{CONFIRM}")
     if reply.strip().lower() not in ("y", "yes"):
         raise SettingsError("Nothing was configured", f"To be asked again, name {name} again")

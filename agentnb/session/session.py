@@ -241,8 +241,8 @@ class Session:
                     self.store.load(summary.id)
                     return summary.id
         if not self.store.ids():
-            what = f"There is no run in {self.store.shown_folder}"
-            raise SettingsError(what, "Logs are kept in the folder of their notebook: is this the right one?")
+            problem = f"There is no run in {self.store.shown_folder}"
+            raise SettingsError(problem, "Logs are kept in the folder of their notebook: is this the right one?")
         raise SettingsError(f"No run in {self.store.shown_folder} was interrupted", "%agent history lists the runs")
 
     def _begun(self, live: LiveRun) -> LiveRun:
