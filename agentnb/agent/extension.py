@@ -1,4 +1,4 @@
-"""Extensions of an agent: what another room, such as that of plans, adds to it without the agent knowing that room."""
+"""Extensions of an agent: additions by other parts of agentnb, such as plans, that the agent does not depend on."""
 
 from __future__ import annotations
 
@@ -26,25 +26,24 @@ from agentnb.tools.mcp.server import ServerTools, servers_among
 from agentnb.tools.tool import WIRE_NAME
 
 AGENT_SETTINGS = ("model", "policy", *LIMIT_SETTINGS)
-"""The settings of its agent that an extension can set."""
+"""Settings of its agent that an extension can set."""
 _PARTS = ("policies", "guides", "gates", "detectors", "limits", "endings", "keeps")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """What is added to an agent, each part optional. Of several extensions, the parts are in their order.
+    """Additions to an agent, each part optional. The parts of several extensions keep their order.
 
     ``prompt`` follows the agent's own system prompt and the notes on its repository and tools. ``tools`` follow the agent's
-    own; they are offered to the model, and nobody who recovers the run has to name them. ``policies`` are asked before those
-    of the agent's policy, and so may decide first; ``limits`` after all, as they stop what another policy would continue.
-    ``guides``, ``gates`` and ``detectors`` follow those of the agent's policy; the agent's own ``gates`` come last.
-    ``agent_settings`` are settings that the agent takes from it: limits by name, ``on_limit`` and ``policy`` where it has none
-    of its own, and ``model`` instead of its own. ``virtual_tools`` are handlers by the names of calls, asked before any tool:
-    ``handler(arguments, context)`` gets them as the model wrote them, and a `ToolContext`; it may be async, and what it returns
-    is the result. ``context``: the context of the runs, as `ContextType` makes it; ``continuing`` returns the extension for a
-    run that continues this one. ``endings`` are asked when a run would end as completed: each may have another round or an
-    `Interlude` come first. ``keeps`` return what a compaction leaves in the conversation word for word. ``settings`` are plain
-    data for the log.
+    own; they are offered to the model, and need not be named to recover the run. ``policies`` are asked before those of the
+    agent's policy, and so may decide first; ``limits`` after all, as they stop what another policy would continue. ``guides``,
+    ``gates`` and ``detectors`` follow those of the agent's policy; the agent's own ``gates`` come last. ``agent_settings`` are
+    settings for the agent: limits by name, ``on_limit`` and ``policy`` where it has none of its own, and ``model`` instead of
+    its own. ``virtual_tools`` are handlers by the names of calls, asked before any tool: ``handler(arguments, context)``, sync
+    or async, receives the model's original arguments and a `ToolContext`, and returns the result. ``context``: the context of
+    the runs, as made by `ContextType`; ``continuing`` returns the extension for a run that continues this one. ``endings`` are
+    asked when a run would end as completed: each may insert another round or an `Interlude`. ``keeps`` return text that a
+    compaction leaves in the conversation verbatim. ``settings`` are plain data for the log.
     """
 
     name: str
@@ -72,7 +71,7 @@ class Extension:
         object.__setattr__(self, "tools", tuple(tools))
 
     def _check_parts(self) -> None:
-        """Raise `SettingsError` for a part of the wrong kind."""
+        """Raise `SettingsError` for a part of the wrong type."""
         for name, handler in self.virtual_tools.items():
             if not (isinstance(name, str) and WIRE_NAME.fullmatch(name) and callable(handler)):
                 problem = f"virtual_tools of the extension {self.name} has {name!r}: {handler!r}"
@@ -103,19 +102,19 @@ class Extension:
 
     @property
     def without_model(self) -> Extension:
-        """The extension as it is if it sets no model of its agent."""
+        """The extension without a model for its agent."""
         kept = {name: value for name, value in self.agent_settings.items() if name != "model"}
         return self if len(kept) == len(self.agent_settings) else replace(self, agent_settings=kept)
 
     @property
     def is_inert(self) -> bool:
-        """Whether it adds nothing but settings for the log, so that a run goes the same way without it."""
+        """True if it adds only settings for the log, which do not affect a run."""
         added = (self.prompt, self.tools, self.agent_settings, self.virtual_tools, self.context)
         return not (any(added) or any(getattr(self, part) for part in _PARTS))
 
 
 def checked_extensions(extensions: Any) -> tuple[Extension, ...]:
-    """Return the extensions; raise `SettingsError` for what is none, and for two with one name."""
+    """Return the extensions. Raises `SettingsError` for a value of another type, and for duplicate names."""
     items = tuple(extensions) if isinstance(extensions, Iterable) and not isinstance(extensions, str) else (extensions,)
     names: set[str] = set()
     for extension in items:
@@ -149,12 +148,12 @@ def _asks_model(maker: DetectorMaker) -> bool:
 
 
 def context_of(extensions: Iterable[Extension]) -> ConversationContext | None:
-    """Return the context of the runs of an agent with these extensions; None without one."""
+    """Return the context of runs with these extensions, or None."""
     return next((extension.context for extension in extensions if extension.context is not None), None)
 
 
 def merged(extensions: Iterable[Extension], part: str) -> dict[str, Any]:
-    """Return one part of all extensions that has values by name; of several for one name, that of the first extension."""
+    """Merge a part with values by name over all extensions; the first extension with a name wins."""
     values: dict[str, Any] = {}
     for extension in reversed([*extensions]):
         values.update(getattr(extension, part))
@@ -162,22 +161,22 @@ def merged(extensions: Iterable[Extension], part: str) -> dict[str, Any]:
 
 
 def without_model(extensions: Iterable[Extension]) -> tuple[Extension, ...]:
-    """Return the extensions without models: for a copy of their agent that gets another one."""
+    """Return the extensions without models, for a copy of their agent with another model."""
     return tuple([extension.without_model for extension in extensions])
 
 
 def each(extensions: Iterable[Extension], part: str) -> Iterator[Any]:
-    """Yield what each extension gives of one part."""
+    """Yield the items of a part over all extensions."""
     return chain.from_iterable(map(attrgetter(part), extensions))
 
 
 def logged_extensions(run: Run) -> dict[str, dict[str, Any]]:
-    """Return the extensions that a run had, as its log has them, by name."""
+    """Return the extensions of a run from its log, by name."""
     return {extension["name"]: extension for extension in run.settings.get("extensions", [])}
 
 
 def check_extensions(run: Run, extensions: Iterable[Extension]) -> None:
-    """Raise `SettingsError` if the run had an extension that is not among these; one without an effect is not missed."""
+    """Raise `SettingsError` if an extension of the run is missing here, unless it has no effect."""
     names = [extension.name for extension in extensions]
     for name, logged in logged_extensions(run).items():
         if name not in names and not logged.get("inert"):

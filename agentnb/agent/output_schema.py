@@ -1,4 +1,4 @@
-"""JSON Schemas of Python's types, made by msgspec, or by pydantic where the type is its own."""
+"""JSON Schemas of Python types, from msgspec, or from pydantic for its own types."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agentnb.core.schema.json_schema import cut
 from agentnb.errors import SettingsError
 
 _NO_SCHEMA = (TypeError, ValueError, RuntimeError, NameError, AttributeError)
-"""What the libraries raise for a type that they cannot read."""
+"""Errors of the libraries for an unsupported type."""
 
 
 def schema_of(kind: Any, example: str) -> tuple[dict[str, Any], bool]:
-    """Return the JSON Schema of a type, and whether pydantic made it: of its own models, and of what msgspec cannot read."""
+    """Return the JSON Schema of a type, and True if pydantic made it: for its own models, and if msgspec cannot."""
     if kind is None or isinstance(kind, str):
         raise SettingsError(f"output= is a {type(kind).__name__}, and no type", example)
     if _is_pydantic(kind):
@@ -38,7 +38,7 @@ def _schema_by_msgspec(kind: Any) -> dict[str, Any]:
     (root,), components = msgspec.json.schema_components((kind,), ref_template="#/$defs/{name}")
     _add_formats(inspect.type_info(kind), root, components, set())
     name = root.get("$ref", "").removeprefix("#/$defs/")
-    if name in components:  # providers want an object at the root
+    if name in components:  # providers require an object at the root
         root = components[name]
         if f'"#/$defs/{name}"' not in msgspec.json.encode(components).decode():
             components = {key: component for key, component in components.items() if key != name}
@@ -50,19 +50,19 @@ def _schema_by_pydantic(kind: Any) -> dict[str, Any]:
 
 
 def _is_pydantic(kind: Any) -> bool:
-    """Return whether a pydantic model, or a dataclass of pydantic's, is in the type; without importing pydantic."""
+    """True if the type contains a pydantic model or dataclass. Does not import pydantic."""
     return hasattr(kind, "__pydantic_core_schema__") or any(_is_pydantic(argument) for argument in typing.get_args(kind))
 
 
 def pydantic_adapter(kind: Any) -> Any:
-    """Return pydantic's reader of a type."""
+    """Return pydantic's adapter for a type."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
 
 
 def _add_formats(kind: inspect.Type, schema: dict[str, Any], components: dict[str, Any], done: set[str]) -> None:
-    """Add the formats of times to a schema, in place: msgspec leaves them out where no time zone is required."""
+    """Add formats of times to a schema, in place: msgspec omits them unless a time zone is required."""
     while isinstance(kind, inspect.Metadata):
         kind = kind.type
     if "$ref" in schema:
@@ -95,7 +95,7 @@ def _inside(kind: inspect.Type, schema: dict[str, Any]) -> Iterator[tuple[inspec
 
 
 def _options(kind: inspect.UnionType, schema: dict[str, Any]) -> Iterator[tuple[inspect.Type, Any]]:
-    """Yield the types of a union with their schemas: Structs come last, several of them in an ``anyOf`` of their own."""
+    """Yield the types of a union with their schemas: Structs come last, several of them in their own ``anyOf``."""
     types = [member.type if isinstance(member, inspect.Metadata) else member for member in kind.types]
     structs = [member for member in types if isinstance(member, inspect.StructType) and not member.array_like]
     others = [member for member in types if member not in structs and not isinstance(member, inspect.NoneType)]

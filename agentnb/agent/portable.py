@@ -1,4 +1,4 @@
-"""Agents as bytes for a worker process, with the tools of the notebook by value, and never with a key."""
+"""Agents as bytes for a worker process, with the notebook's tools by value, and never with a key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agentnb.tools.mcp.server import MCPServer
 A = TypeVar("A", bound=AgentSettings)
 
 MSGSPEC_CACHE = "__msgspec_cache__"
-"""What msgspec keeps in a class of the person's own: it cannot be pickled, and is made again."""
+"""msgspec's cache in a user's class: cannot be pickled, and is recreated."""
 
 METHODS = (FunctionType, property, classmethod, staticmethod)
 STRUCT_CONFIG = (
@@ -41,24 +41,24 @@ STRUCT_CONFIG = (
     "tag_field",
 )
 SENTINELS = ("MISSING", "_HAS_DEFAULT_FACTORY")
-"""Objects of `dataclasses` that its classes are compared with by identity: they travel by name."""
+"""Objects of `dataclasses` that its classes compare by identity: pickled by name."""
 
 
 def portable(agent: Agent) -> bytes:
-    """Return the agent as bytes, for `from_portable` in another process with the same packages.
+    """Serialize the agent for `from_portable` in another process with the same packages.
 
-    Functions and classes of the notebook travel by value, with what they refer to; those of modules by name. A provider's
-    model travels by its name: its key is looked up where it arrives. So may agentnb's scripted and simulated models, and a
-    model of your own whose class says ``portable = True``, because it holds neither a key nor a connection.
-    Raises `SettingsError` for what cannot travel, and if the bytes would hold a key that is known.
+    Functions and classes of the notebook are included by value, with everything they refer to; those of modules by name. A
+    provider's model is included by name, and its key looked up at the destination. agentnb's scripted and simulated models are
+    supported, and your own model if its class sets ``portable = True`` because it holds neither a key nor a connection. Raises
+    `SettingsError` for an unsupported object, and if the bytes would contain a known key.
     """
     return to_bytes(agent, f"Agent {agent.name}")
 
 
 def to_bytes(value: Any, name: str) -> bytes:
-    """Return any value as bytes, with the agents, tools and models in it as `portable` has them. ``name`` is for errors.
+    """Serialize any value, with the agents, tools and models in it handled as in `portable`. ``name`` is for errors.
 
-    Raises `SettingsError` for what cannot travel, and if the bytes would hold a key that is known.
+    Raises `SettingsError` for an unsupported object, and if the bytes would contain a known key.
     """
     cloudpickle = _cloudpickle()
 
@@ -76,7 +76,7 @@ def to_bytes(value: Any, name: str) -> bytes:
         Pickler(buffer).dump(value)
     except SettingsError:
         raise
-    except Exception as error:  # whatever an object of the person raises
+    except Exception as error:  # anything a user's object raises
         raise SettingsError(
             f"{name} cannot be sent to another process: {type(error).__name__}: {error}",
             "Open files, connections and locks inside of the tool that needs them",
@@ -91,9 +91,9 @@ def to_bytes(value: Any, name: str) -> bytes:
 
 
 def from_portable(data: bytes) -> Agent:
-    """Return the agent of these bytes. Take them from `portable` only: to read them runs code that they hold.
+    """Return the agent of these bytes. Only use bytes from `portable`: reading them runs code that they contain.
 
-    Raises `MissingKey` if its model is an object of a provider whose key is not here.
+    Raises `MissingKey` if its model is an object of a provider whose key is not set here.
     """
     agent = pickle.loads(data)
     if not isinstance(agent, Agent):
@@ -126,7 +126,7 @@ def _agent_again(kind: type[A], settings: dict[str, Any]) -> A:
 
 
 def _made_again(value: Any) -> Any:
-    """Return how a value is made again of what it was made of, or its name; None for a value that is pickled as usual."""
+    """Return the recipe or name from which a value is recreated, or None for a value to be pickled as usual."""
     if isinstance(value, AgentSettings):
         _check_model(value)
         return _agent_again, (
@@ -148,7 +148,7 @@ def _made_again(value: Any) -> Any:
 
 
 def _whole(value: Any, reduced: Any) -> Any:
-    """Return how cloudpickle makes a value again, mended for tools and Struct classes."""
+    """Return cloudpickle's recipe for a value, corrected for tools and Struct classes."""
     marked = vars(value).get(MARK) if isinstance(value, FunctionType) else None
     if marked is not None:
         return _function_unmarked(reduced, marked.settings)
@@ -169,7 +169,7 @@ def _tool_again(function: Any, settings: dict[str, Any]) -> Any:
 
 
 def _function_unmarked(reduced: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, ...]:
-    """Return how a function that is marked as a tool is made again: it is marked when it is whole."""
+    """Return the recipe for a function marked as a tool: the mark is added once the function is complete."""
     make, arguments, (names, slots), *_, fill = reduced
     unmarked = {name: value for name, value in names.items() if name != MARK}
     return make, arguments, ((unmarked, slots), fill, settings), None, None, _fill_and_mark
@@ -182,7 +182,7 @@ def _fill_and_mark(function: Any, state: tuple[Any, Any, dict[str, Any]]) -> Non
 
 
 def _struct_parts(kind: type[msgspec.Struct]) -> tuple[Any, ...]:
-    """Return what a Struct class of the person's own is made of: cloudpickle would leave out its fields."""
+    """Return the parts of a user's Struct class: cloudpickle would omit its fields."""
     own = vars(kind).get("__annotations__", {})
     struct_fields = []
     for field in msgspec.structs.fields(kind):

@@ -17,7 +17,7 @@ from agentnb.tools.mcp.connections.live_server import LiveServer
 def accept_as_now(servers: Servers, live: LiveServer, ask: Callable[[str], str] | None) -> str:
     """Show the person the changes of a server and its tools, accept the current state, and return a report.
 
-    Starts a server that is not running. ``ask``: writes a question and returns the person's line; None if nobody is present.
+    Starts a server that is not running. ``ask``: writes a question and returns the person's line, or None if nobody is present.
     Raises `ServerFailed`, and `SettingsError` if nobody is present or the person declines.
     """
     check_person(ACCEPTING, is_lasting=True)

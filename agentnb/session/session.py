@@ -146,7 +146,7 @@ class Session:
     def host(self) -> Host:
         """Return the session's resources for runs started by Python code, such as ``await agent.run(...)``.
 
-        Such runs share its budget and count as live runs. Without their own store, their log is in memory only.
+        These runs share its budget and count as live runs. Without their own store, their log is in memory only.
         """
         return Host(
             begun=self.take,
