@@ -255,11 +255,11 @@ class Loop:
         log, guidance = self._log, [*first]
         run = log.run
         for guide in self._guides:
-            item = guide(run)
-            if item is not None:
-                guidance.append(item)
-        for one in guidance[given:]:
-            log.append(e.GuidanceGiven(log.seq, now(UTC), log.id, log.parent_id, guidance=one))
+            guide_text = guide(run)
+            if guide_text is not None:
+                guidance.append(guide_text)
+        for item in guidance[given:]:
+            log.append(e.GuidanceGiven(log.seq, now(UTC), log.id, log.parent_id, guidance=item))
 
     def _status_of_answer(self) -> e.RoundStatus:
         last = self._log.run.last_round

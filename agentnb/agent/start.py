@@ -127,8 +127,8 @@ class AgentRun(PendingRun):
             foreign: Any = self.agent.used_model
             before, tell_todos = self.context.options.continue_from or self.recovered, self._todos.log_plan
             is_same = self.recovered is not None
-            made = AcpModel(foreign, self.context.work_dir, tell_todos, self.toolbox, before, is_recovered=is_same)
-            self._model = self._foreign = made
+            foreign_model = AcpModel(foreign, self.context.work_dir, tell_todos, self.toolbox, before, is_recovered=is_same)
+            self._model = self._foreign = foreign_model
         else:
             self._model = make_model(self.agent.used_model)
         if self.agent.context is not None and not self._has_system:
@@ -299,7 +299,7 @@ async def streamed(
 
 def pending_run(agent: AgentSettings, prompt: str | Message, options: RunOptions) -> AgentRun:
     """Return a new run, about to start; raises `SettingsError` for a prompt or options that cannot work."""
-    given, before = options.board, options.continue_from
+    board, before = options.board, options.continue_from
     if before is not None:
         check_of_agent(before, "it has no conversation to continue")
         options = with_mode_to_continue(options)
@@ -310,8 +310,8 @@ def pending_run(agent: AgentSettings, prompt: str | Message, options: RunOptions
         agent,
         as_prompt(prompt, may_be_blank=agent.context is not None),
         options,
-        own_board=given if given is not None and agent.keeps_todos else board_of(agent, before),
-        carried_board=None if given is None or agent.keeps_todos else given,
+        own_board=board if board is not None and agent.keeps_todos else board_of(agent, before),
+        carried_board=None if board is None or agent.keeps_todos else board,
         earlier=() if before is None else [tool.name for tool in before.tools],
     )
     if before is not None and waits_for_drafts(before):
@@ -331,13 +331,13 @@ def resumed_run(agent: AgentSettings, run: Run, writer: Writer | None, options: 
     answers = _checked_answers(run, options)
     if answers:
         options = replace_option(options, answers=answers)
-    given = board_of(agent, run) or TodoBoard(run.conversation_todos)
+    board = board_of(agent, run) or TodoBoard(run.conversation_todos)
     return AgentRun(
         agent,
         user(run.prompt),
         options,
-        own_board=given if agent.keeps_todos else None,
-        carried_board=None if agent.keeps_todos else given,
+        own_board=board if agent.keeps_todos else None,
+        carried_board=None if agent.keeps_todos else board,
         recovered=run,
         writer=writer,
     )
@@ -354,26 +354,28 @@ def forked_run(agent: AgentSettings, events: Sequence[AnyEvent], options: RunOpt
     options = replace_option(options, store=options.store or host_here().store, trust_log=True)
     if not before:
         options = replace_option(options, run_id=first.run_id)
-    begun, head = Run.from_events(events), Run.from_events(before) if before else None
-    board = board_of(agent, begun)
-    pending = AgentRun(agent, user(begun.prompt), options, own_board=board, earlier=earlier, recovered=head, is_fork=True)
+    forked, head = Run.from_events(events), Run.from_events(before) if before else None
+    board = board_of(agent, forked)
+    pending = AgentRun(agent, user(forked.prompt), options, own_board=board, earlier=earlier, recovered=head, is_fork=True)
     pending.first = first
     return pending
 
 
 def _continuing(agent: AgentSettings, before: Run) -> AgentSettings:
     """Return the agent for a run that continues another, such as in the context to which that has shifted."""
-    extensions = tuple([one if one.continuing is None else one.continuing(before) for one in agent.extensions])
+    extensions = tuple(
+        [extension if extension.continuing is None else extension.continuing(before) for extension in agent.extensions]
+    )
     return agent if extensions == tuple(agent.extensions) else replace_option(agent, extensions=extensions)
 
 
 def _check_context(own: ConversationContext, options: RunOptions) -> None:
     """Raise `SettingsError` if the options name another context or entity than the agent works in."""
     context_type = own.canonical(options.context_type)
-    for name, given, here in (("context_type", context_type, own.name), ("entity", options.entity, own.entity)):
-        if given and given != here:
+    for name, requested, current in (("context_type", context_type, own.name), ("entity", options.entity, own.entity)):
+        if requested and requested != current:
             hint = "Leave it out, or apply that context: ContextType.named(NAME).apply(agent, entity=ID)"
-            raise SettingsError(f"{name}={given!r}, but the agent works in the context {own.name}", hint)
+            raise SettingsError(f"{name}={requested!r}, but the agent works in the context {own.name}", hint)
 
 
 def _checked_answers(run: Run, options: RunOptions) -> dict[str, Any]:
@@ -416,7 +418,7 @@ def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path, context:
         repo_instructions(folder).section if agent.instructions else "",
         prompt_file("no_tools") if toolbox.is_empty else "",
         prompt_file("foreign_text") if toolbox.reads_foreign_text else "",
-        *[one.prompt.strip() for one in agent.extensions],
+        *[extension.prompt.strip() for extension in agent.extensions],
         "" if agent.output_form is None else agent.output_form.prompt,
     )
     return encodable("\n\n".join(filter(None, parts)))

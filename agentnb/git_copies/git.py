@@ -24,7 +24,7 @@ class Git:
     def run(self, *words: str, given: bytes = b"", **variables: str) -> tuple[bool, bytes]:
         """Return whether git ended well, and its output."""
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 [*self._words, *words],
                 input=given,
                 capture_output=True,
@@ -35,7 +35,7 @@ class Git:
             )
         except (OSError, subprocess.TimeoutExpired):
             return False, b""
-        return done.returncode == 0, done.stdout
+        return process.returncode == 0, process.stdout
 
 
 def links_among(staged: bytes) -> set[bytes]:

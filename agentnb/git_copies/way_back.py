@@ -128,20 +128,20 @@ class _Return:
                 is_same = read_plain(path) == read_plain(original.resolve()) is not None
             if not is_same:
                 names.add(name)
-        inner = [one for folder in ("logs/", "refs/") for one in files_below(copy.target / folder, folder)]
+        inner = [item for folder in ("logs/", "refs/") for item in files_below(copy.target / folder, folder)]
         return sorted(names.union(name for name, entry in inner if not entry.is_file(follow_symlinks=False)))
 
     def _bring_objects(self) -> list[str]:
         """Bring new objects; return the names of those that are none."""
-        odd = []
+        invalid = []
         for folder in entries_of(self._copy.target / "objects"):
             for entry in entries_of(Path(folder.path)):
                 name = f"{folder.name}/{entry.name}"
                 if not entry.name.startswith(("tmp_", ".tmp-")) and not self._bring_object(name, Path(entry.path)):
-                    odd.append(f"objects/{name}")
+                    invalid.append(f"objects/{name}")
             if not folder.is_dir(follow_symlinks=False):
-                odd.append(f"objects/{folder.name}")
-        return odd
+                invalid.append(f"objects/{folder.name}")
+        return invalid
 
     def _bring_object(self, name: str, path: Path) -> bool:
         """Bring an object, or the objects of a pack, where there is no such file; False if it is neither."""
@@ -191,16 +191,16 @@ class _Return:
 
     def _is_complete(self, values: Iterable[str]) -> bool:
         """Return whether all that these commits lead to is there, as git asks after a fetch."""
-        given = "".join(f"{value}\n" for value in values).encode()
-        return not given or self._git.run("rev-list", "--objects", "--quiet", "--stdin", "--not", "--all", given=given)[0]
+        ids = "".join(f"{value}\n" for value in values).encode()
+        return not ids or self._git.run("rev-list", "--objects", "--quiet", "--stdin", "--not", "--all", given=ids)[0]
 
     def _update(self, changes: Mapping[str, tuple[str | None, str | None]]) -> bool:
         lines = []
         for name, (old, new) in changes.items():
             command = "create" if old is None else "delete" if new is None else "update"
             lines += [f"{command} {name}", *filter(None, (new, old))]
-        given = os.fsencode("".join(f"{line}\0" for line in lines))
-        return self._git.run("update-ref", "--no-deref", "-m", f"agentnb {self._mark}", "-z", "--stdin", given=given)[0]
+        commands = os.fsencode("".join(f"{line}\0" for line in lines))
+        return self._git.run("update-ref", "--no-deref", "-m", f"agentnb {self._mark}", "-z", "--stdin", given=commands)[0]
 
     def _bring_files(self) -> None:
         copy = self._copy
@@ -271,8 +271,8 @@ class _Return:
             if is_stash:
                 self._lost.update(line.split()[1].decode() for line in set(before) - set(after) if LOG_LINE.fullmatch(line))
                 lines = []
-            known = set() if is_stash else set(before)
-            lines += [line for line in after if line not in known and (line in trusted or _is_of_today(line))]
+            copied = set() if is_stash else set(before)
+            lines += [line for line in after if line not in copied and (line in trusted or _is_of_today(line))]
             content = b"".join(lines)
             self._lost -= {value for value in self._lost if value.encode() in content}
             if content != (current or b""):
@@ -284,9 +284,9 @@ class _Return:
         """Give a ref to each commit and tag to which none leads any more, and no log either."""
         if not self._lost:
             return
-        given = "".join(f"{value}\n" for value in self._lost).encode()
+        ids = "".join(f"{value}\n" for value in self._lost).encode()
         words = ("rev-list", "--objects", "--no-object-names", "--stdin", "--not", "--all", "--reflog")
-        is_known, unreachable = self._git.run(*words, given=given)
+        is_known, unreachable = self._git.run(*words, given=ids)
         lost = sorted(self._lost & set(unreachable.decode().split())) if is_known else sorted(self._lost)
         for value in lost:
             self._git.run("update-ref", KEPT_REFS + value, value)

@@ -75,12 +75,12 @@ class RandomGuidance:
         if not isinstance(self.sets, Mapping) or len(self.sets) < 2:
             hint = 'Give the propensity of each: RandomGuidance({"matrix": 0.5, "off": 0.5})'
             raise SettingsError(f"sets={self.sets!r} are not two or more guidance sets with their propensities", hint)
-        found = {find_set(one): propensity for one, propensity in self.sets.items()}
-        names = [one.name for one in found]
+        weights = {find_set(guidance_set): propensity for guidance_set, propensity in self.sets.items()}
+        names = [guidance_set.name for guidance_set in weights]
         if len({*names}) < len(self.sets):
             raise SettingsError(f"Two of the guidance sets have one name: {', '.join(names)}", "Give each another name")
-        _check_propensities({one.name: propensity for one, propensity in found.items()})
-        object.__setattr__(self, "sets", found)
+        _check_propensities({guidance_set.name: propensity for guidance_set, propensity in weights.items()})
+        object.__setattr__(self, "sets", weights)
 
     @property
     def first(self) -> GuidanceSet:
@@ -91,7 +91,7 @@ class RandomGuidance:
     @property
     def among(self) -> dict[str, float]:
         """The propensity of each set by its name."""
-        return {one.name: propensity for one, propensity in self.sets.items()}
+        return {guidance_set.name: propensity for guidance_set, propensity in self.sets.items()}
 
     def __call__(self, run: Run) -> DrawnSet | None:
         """Draw the set of the next round; None if the set of the run is drawn."""
@@ -116,7 +116,8 @@ class RandomGuidance:
     def as_logged(self) -> dict[str, Any]:
         """The settings of the draws as plain data, with the texts of all sets."""
         sets = [
-            {"set": one.name, "propensity": propensity, "texts": one.as_texts.texts} for one, propensity in self.sets.items()
+            {"set": guidance_set.name, "propensity": propensity, "texts": guidance_set.as_texts.texts}
+            for guidance_set, propensity in self.sets.items()
         ]
         return {ASSIGN_KEY: self.assign, **({} if self.seed is None else {"seed": self.seed}), "sets": sets}
 
@@ -126,7 +127,7 @@ class RandomGuidance:
         logged = settings.get("guidance")
         if not isinstance(logged, Mapping) or ASSIGN_KEY not in logged:
             return None
-        sets = {GuidanceSet.as_logged(one["set"], one["texts"]): one["propensity"] for one in logged["sets"]}
+        sets = {GuidanceSet.as_logged(entry["set"], entry["texts"]): entry["propensity"] for entry in logged["sets"]}
         return cls(sets, logged[ASSIGN_KEY], logged.get("seed"))
 
 

@@ -80,10 +80,10 @@ def _headings(body: str) -> list[tuple[int, int, str]]:
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark").parse(body)
-    found = [
+    headings = [
         (token.tag, token.map[0], token.map[1], tokens[index + 1].content)
         for index, token in enumerate(tokens)
         if token.type == "heading_open" and token.level == 0 and token.map
     ]
-    highest = min((tag for tag, *_ in found), default="")
-    return [(first, after, words) for tag, first, after, words in found if tag == highest]
+    highest = min((tag for tag, *_ in headings), default="")
+    return [(first, after, words) for tag, first, after, words in headings if tag == highest]

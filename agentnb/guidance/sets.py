@@ -76,10 +76,10 @@ class GuidanceSet:
         usual = built_in(name)
         if dict(usual.parts) == parts:
             return usual
-        found = object.__new__(cls)  # the constructor refuses texts for this name
-        object.__setattr__(found, "name", name)
-        found._set_parts(parts)
-        return found
+        copy = object.__new__(cls)  # the constructor refuses texts for this name
+        object.__setattr__(copy, "name", name)
+        copy._set_parts(parts)
+        return copy
 
     def markdown(self) -> str:
         """Return the whole set as Markdown, one heading per part.
@@ -131,9 +131,9 @@ def find_set(guidance: str | GuidanceSet, known: Mapping[str, GuidanceSet] | Non
         return guidance
     if not isinstance(guidance, str):
         raise SettingsError(f"guidance={guidance!r} is not a guidance set", f'Give a name such as "{MATRIX}", or a GuidanceSet')
-    found = (known or {}).get(guidance)
-    if found is not None:
-        return found
+    known_set = (known or {}).get(guidance)
+    if known_set is not None:
+        return known_set
     if guidance in BUILT_IN:
         return built_in(guidance)
     raise SettingsError(
