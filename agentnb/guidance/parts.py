@@ -1,7 +1,7 @@
-"""The parts of a guidance set, and how they are read from Markdown.
+"""The parts of a guidance set, and their Markdown format.
 
-A heading names a part, and the text below it is the part's text. The headings of the highest level present name parts; deeper
-ones are text. A body without headings is the text of all four cells.
+A heading is the name of a part, followed by its text. The headings of the highest level present are part names; deeper ones are
+text. A body without headings is the text of all four cells.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from agentnb.detect.rules import ALREADY_SAID, CELLS, FAILURE_LOOP, TODO_LIST, T
 from agentnb.errors import SettingsError, near
 
 LEVELS = ("reminder", "warning", "final_warning")
-"""The parts for the first, the second, and any later intervention."""
+"""Parts for the first, the second, and any later intervention."""
 STRONGER = ("stronger", "strongest")
-"""The parts put before the text of a cell after guidance was ignored twice in a row, and four times."""
+"""Parts prepended to the text of a cell after guidance was ignored two and four times in a row."""
 PLANNING = "planning"
-"""The part for an intervention against endless planning when no todo is open."""
+"""Part for an intervention against endless planning without an open todo."""
 TOOL_FAILED_AGAIN = "tool_failed_again"
-"""The part on failing tools after the first time."""
+"""Part about failing tools after the first time."""
 NOTE = "note"
-"""The part with the one line sent with every request: where the run stands."""
+"""Part with the status line sent with every request."""
 FAILURES = (TOOL_FAILED, TOOL_FAILED_AGAIN, FAILURE_LOOP)
 PARTS = (*CELLS, *LEVELS, PLANNING, *STRONGER, WORKFLOW, ALREADY_SAID, *FAILURES, TODO_LIST, NOTE)
 
@@ -36,7 +36,7 @@ _OTHER_NAMES = {
 
 
 def part_name(heading: object) -> str:
-    """Return the part that a heading names: ``Final warning`` is ``final_warning``; raise `SettingsError` if it names none."""
+    """Return the part for a heading: ``Final warning`` is ``final_warning``. Raises `SettingsError` for an unknown part."""
     if not isinstance(heading, str):
         raise SettingsError(f"{heading!r} is not a name of a part", f"Parts are {', '.join(PARTS)}")
     name = "_".join(heading.strip().strip("`:*").lower().replace("-", " ").split())
@@ -47,7 +47,7 @@ def part_name(heading: object) -> str:
 
 
 def read_parts(body: str) -> dict[str, str]:
-    """Return the texts of the parts in a Markdown body; raise `SettingsError` for an unknown part, or a part named twice."""
+    """Parse the texts of the parts from a Markdown body. Raises `SettingsError` for an unknown or repeated part."""
     body = body.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     lines = body.split("\n")
     for line in lines:
