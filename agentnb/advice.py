@@ -363,8 +363,8 @@ def pieces(what: str, advice: Iterable[AnyAdvice], commands: Commands) -> list[s
 
 def with_advice(line: list[str], advice: Iterable[AnyAdvice], commands: Commands) -> list[str]:
     """Return the pieces of a line with those of advice after them."""
-    for one in advice:
-        if words := _pieces(one, commands):
+    for item in advice:
+        if words := _pieces(item, commands):
             last, sign = "".join(line[-1:]), " " if line and line[-1].endswith((".", "?", "!")) else ". "
             before = [] if not line else [Command(last), sign] if isinstance(line[-1], Command) else [f"{last}{sign}"]
             line = [*line[:-1], *before, *words]
@@ -379,7 +379,7 @@ def _pieces(advice: AnyAdvice, commands: Commands) -> list[str]:
     if command is None:
         return []
     typed = (command,) if isinstance(command, str) else command
-    then = [piece for each in typed if each for piece in (THEN, Command(each))][1:]
+    then = [piece for part in typed if part for piece in (THEN, Command(part))][1:]
     lead = f"{advice.lead}: " if advice.lead and then else advice.lead
     return [piece for piece in (lead, *then, advice.rest) if piece]
 

@@ -190,7 +190,7 @@ class ExperimentProblems(SettingsError):
         """Return the error of these problems, a line each."""
         several = len(problems) > 1
         head = [f"The experiment has {len(problems)} problems:"] if several else []
-        error = cls("\n".join([*head, *_first_lines([f"- {one}" if several else one for one in problems])]))
+        error = cls("\n".join([*head, *_first_lines([f"- {problem}" if several else problem for problem in problems])]))
         error.problems = tuple(problems)
         return error
 
@@ -340,9 +340,9 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ..
 def near(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
     """Return the advice to name one of the known names, with those most like ``name``; empty if no name is known."""
     names = [*known]
-    bare = {one.lstrip("-"): one for one in names}
+    bare = {candidate.lstrip("-"): candidate for candidate in names}
     close = get_close_matches(name.lstrip("-"), bare, n=most, cutoff=LIKE)
-    advice = NameOne(tuple([bare[one] for one in close]), tuple(names[:MAX_KNOWN]), max(len(names) - MAX_KNOWN, 0))
+    advice = NameOne(tuple([bare[candidate] for candidate in close]), tuple(names[:MAX_KNOWN]), max(len(names) - MAX_KNOWN, 0))
     return (advice,) if names else ()
 
 

@@ -355,9 +355,9 @@ def forget_key(name: str) -> tuple[str, ...]:
     """Forget a key, in this kernel and in the keyring, and return where it was. The environment is not changed."""
     variable = key_variable(name)
     with _held.keyring_lock:
-        places = () if _held.kept.pop(variable, None) is None else (KERNEL,)
+        sources = () if _held.kept.pop(variable, None) is None else (KERNEL,)
         _held.in_keyring.pop(variable, None)
-        return (*places, KEYRING) if take_from_keyring(variable) else places
+        return (*sources, KEYRING) if take_from_keyring(variable) else sources
 
 
 def expect_key(variable: str) -> None:
@@ -486,11 +486,11 @@ def from_keyring(name: str) -> str:
 
 def _learn(*texts: str) -> None:
     """Add these to the known secrets. Uses its own lock: the other one may be held while the keyring prompts the person."""
-    known = _held.known.texts
-    if any(len(text) >= SHORTEST_SECRET and text not in known for text in texts):
+    secrets_so_far = _held.known.texts
+    if any(len(text) >= SHORTEST_SECRET and text not in secrets_so_far for text in texts):
         with _held.learning:
-            found = {*_held.known.texts, *[text for text in texts if len(text) >= SHORTEST_SECRET]}
-            _held.known.texts = tuple(sorted(found, key=len, reverse=True))
+            texts_ = {*_held.known.texts, *[text for text in texts if len(text) >= SHORTEST_SECRET]}
+            _held.known.texts = tuple(sorted(texts_, key=len, reverse=True))
 
 
 def _learn_mentioned(variable: str) -> None:
@@ -524,9 +524,9 @@ def _sound(variable: str, text: str, source: str) -> Key | None:
     if not text:
         return None
     if problem := _problem(text):
-        why = f"in {source} is not a key: {problem}"
-        error = NotAKey(f"{variable} {why}", SetKey(variable, lead="Give another"))
-        error.why = why
+        reason = f"in {source} is not a key: {problem}"
+        error = NotAKey(f"{variable} {reason}", SetKey(variable, lead="Give another"))
+        error.why = reason
         raise error
     return Key(variable, text, source)
 
@@ -563,11 +563,11 @@ def _in_keyring(variable: str) -> str:
 def _put_in_keyring(variable: str, text: str) -> None:
     try:
         _keyring().set_password(SERVICE, variable, text)
-        why = "" if _in_keyring(variable) == text else "it was not there afterwards"
+        reason = "" if _in_keyring(variable) == text else "it was not there afterwards"
     except Exception as error:
-        why = type(error).__name__  # its message may repeat the key
-    if why:
-        raise SettingsError(f"The system's keyring does not take the key ({why})", f"{variable} is kept in this kernel only")
+        reason = type(error).__name__  # its message may repeat the key
+    if reason:
+        raise SettingsError(f"The system's keyring does not take the key ({reason})", f"{variable} is kept in this kernel only")
 
 
 def take_from_keyring(variable: str) -> bool:
