@@ -1,7 +1,7 @@
 """The loop: call the model, run its tools, decide whether to continue.
 
-It has no features of its own: policies decide after each round, log events record it, and the lifecycle handles the needs of
-any run, such as stop, pause, time and money.
+The loop has no features of its own: policies decide after each round, log events record it, and the lifecycle handles the needs
+of any run, such as stop, pause, time and money.
 """
 
 from __future__ import annotations

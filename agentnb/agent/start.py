@@ -391,7 +391,7 @@ def _checked_answers(run: Run, options: RunOptions) -> dict[str, Any]:
 
 
 def board_of(agent: AgentSettings, before: Run | None) -> Board | None:
-    """Return the board of a run: the agent's own, or a new one with the todos of the conversation; None without a list.
+    """Return the board of a run: the agent's own, or a new one with the todos of the conversation, or None without a list.
 
     Raises `SettingsError` for todos from a board with other rules.
     """

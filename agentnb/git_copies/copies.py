@@ -76,7 +76,7 @@ class GitCopy:
 
 
 def copy_git(source: Path, target: Path, shared: GitCopy | None = None, own: Container[Path] = ()) -> GitCopy | None:
-    """Copy a git directory; None if it cannot be copied, such as with linked refs or a reftable.
+    """Copy a git directory, or return None if it cannot be copied, such as with linked refs or a reftable.
 
     ``own``: its worktree folders that are copied as well.
     """

@@ -13,9 +13,9 @@ from agentnb.detect.tool_failures import LOOP_FROM
 from agentnb.errors import SettingsError, near
 
 NO_TODO = "(no todo is open)"
-"""Replacement for a todo if there is none."""
+"""Replacement for a missing todo."""
 NO_TOOL = "(no tool failed)"
-"""Replacement for a tool's name if no tool failed."""
+"""Replacement for the name of a failed tool if no tool failed."""
 NO_NAME = "a tool without a name"
 MAX_TOOLS = 5
 """Maximum number of failed tools to name."""
