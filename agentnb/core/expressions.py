@@ -430,7 +430,7 @@ def _mismatch(left: Any, right: Any) -> tuple[Any, Any] | None:
 
 
 def _compared(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def compared(left: Any, right: Any) -> bool:
+    def compare(left: Any, right: Any) -> bool:
         for value in (left, right):
             if isinstance(value, list | tuple | dict):
                 check_size(value)
@@ -439,13 +439,13 @@ def _compared(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool
             raise _OtherKind(f"it compares {kind_of(mismatch[0])} with {kind_of(mismatch[1])}{inside}")
         return function(left, right)
 
-    return compared
+    return compare
 
 
 def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Return a bounded operator for numbers only, as Python's operators also repeat and format strings."""
 
-    def bounded(left: Any, right: Any) -> Any:
+    def calculate(left: Any, right: Any) -> Any:
         if not (_is_number(left) and _is_number(right)):
             raise TypeError(f"{kind_of(left)} and {kind_of(right)} cannot be calculated with")
         result = function(left, right)
@@ -453,7 +453,7 @@ def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
             raise OverflowError("the number is too large")
         return result
 
-    return bounded
+    return calculate
 
 
 def _added(left: Any, right: Any) -> Any:
@@ -466,12 +466,12 @@ def _added(left: Any, right: Any) -> Any:
 
 
 def _ordered(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def compared(left: Any, right: Any) -> bool:
+    def compare(left: Any, right: Any) -> bool:
         if not ((_is_number(left) and _is_number(right)) or (isinstance(left, str) and isinstance(right, str))):
             raise _OtherKind(f"it compares {kind_of(left)} with {kind_of(right)}")
         return function(left, right)
 
-    return compared
+    return compare
 
 
 def _held(item: Any, holder: Any) -> bool:
