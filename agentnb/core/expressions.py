@@ -129,7 +129,7 @@ def _known(names: Mapping[str, Any], path: Reference) -> Any:
 
 
 def substituted(value: Any, names: Mapping[str, Any]) -> Any:
-    """Replace each ``${expression}`` and ``$name`` in the texts of plain data by its value; see `filled`."""
+    """Replace each ``${expression}`` and ``$name`` in the texts of plain data by its value, in the syntax of task files."""
     return filled(value, OF_TASKS, lambda expression: evaluate(expression, names), names)
 
 

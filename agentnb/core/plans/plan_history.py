@@ -215,11 +215,11 @@ class PlanHistory:
         if plan is not None:
             plan.changes += 1
 
-    def _known(self, plan_id: str) -> PlanProgress | None:
+    def _find_plan(self, plan_id: str) -> PlanProgress | None:
         return next((plan for plan in self.plans if plan.id == plan_id), None)
 
     def _add(self, record: PlanRecord) -> PlanProgress:
-        existing = self._known(record.id)
+        existing = self._find_plan(record.id)
         number = len(self.plans) + 1 if existing is None else existing.number
         plan = PlanProgress(number, record, self._context)
         self.plans[number - 1 :] = [plan, *self.plans[number:]]
@@ -234,7 +234,7 @@ class PlanHistory:
     def decided(self, event: w.PlanEvent) -> PlanProgress | None:
         """Add a plan, replace the plan with the same id, or apply a decision."""
         if not isinstance(event, w.PlanProposed):
-            if (plan := self._known(event.plan_id)) is not None:
+            if (plan := self._find_plan(event.plan_id)) is not None:
                 plan.decide(event)
             return plan
         new_plan = self._add(plan_after(event, None))
@@ -290,7 +290,7 @@ class PlanHistory:
     def _begin(self, event: w.StepStarted) -> PlanProgress | None:
         inputs_plan = event.inputs.get("plan") if isinstance(event.inputs, Mapping) else None
         plan_id = str(inputs_plan.get("id") or "") if isinstance(inputs_plan, Mapping) else ""
-        plan = self._known(plan_id) or (self.plans[-1] if self.plans and not plan_id else None)
+        plan = self._find_plan(plan_id) or (self.plans[-1] if self.plans and not plan_id else None)
         if plan is None and isinstance(inputs_plan, Mapping):
             plan = self._add(PlanRecord(plan_id, {**inputs_plan}))
         if plan is not None:

@@ -1,6 +1,6 @@
 """The fold: the effect of each kind of event on a run. No other code changes a run's state.
 
-`Run.apply` uses it for runs with interpretation, `folded` for the facts alone.
+Used by `Run.apply` for runs with interpretation, and on its own for the facts alone.
 """
 
 from __future__ import annotations
