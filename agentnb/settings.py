@@ -139,7 +139,7 @@ class Key:
         return hash((Key, self._text))
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A key is not pickled: ask for it by its name where it is needed")
+        raise TypeError("A key cannot be pickled: look it up by its name where it is needed")
 
 
 class KnownSecrets:
@@ -333,7 +333,7 @@ def keep_key(name: str, text: str, in_keyring: bool = False) -> Key:
     """
     variable, text = key_variable(name), text.strip()
     if problem := _problem(text):
-        raise SettingsError(f"That is not a key for {variable}: {problem}", "Nothing was kept. Copy it again, whole")
+        raise SettingsError(f"That is not a key for {variable}: {problem}", "Nothing was stored. Copy the complete key again")
     if in_keyring:
         check_keyring()
     with _held.keyring_lock:
@@ -448,14 +448,14 @@ def url_problem(url: str) -> str:
         return ""
     if parts.username is not None or parts.password is not None:
         return "must not hold a password"
-    return "must end with its path: nothing can stand behind ? or # in it" if parts.query or parts.fragment else ""
+    return "must end with its path: nothing may follow ? or # in it" if parts.query or parts.fragment else ""
 
 
 def check_keyring() -> None:
     """Raise `SettingsError` unless keys can be stored in the system's keyring."""
     if _keyring() is None:
         raise SettingsError(
-            "There is no way to the system's keyring: the package keyring is not installed, or does not load",
+            "The system's keyring is not available: the package keyring is not installed, or does not load",
             Install(
                 "agentnb[keyring]",
                 lead="Install it",
@@ -538,7 +538,7 @@ def _problem(text: str) -> str:
     if any(char.isspace() for char in text):
         return "there is white space in it"
     if not (text.isascii() and text.isprintable()):
-        return "it holds a character that is in no key"
+        return "it has a character that keys cannot contain"
     return "it begins with a quotation mark" if text[0] in "\"'" else ""
 
 
@@ -567,7 +567,9 @@ def _put_in_keyring(variable: str, text: str) -> None:
     except Exception as error:
         reason = type(error).__name__  # its message may repeat the key
     if reason:
-        raise SettingsError(f"The system's keyring does not take the key ({reason})", f"{variable} is kept in this kernel only")
+        raise SettingsError(
+            f"The system's keyring does not accept the key ({reason})", f"{variable} is kept in this kernel only"
+        )
 
 
 def take_from_keyring(variable: str) -> bool:
@@ -578,7 +580,7 @@ def take_from_keyring(variable: str) -> bool:
         _keyring().delete_password(SERVICE, variable)
     except Exception as error:
         why = type(error).__name__
-        raise SettingsError(f"The system's keyring does not let go of {variable} ({why})", "Delete it there") from None
+        raise SettingsError(f"The system's keyring does not delete {variable} ({why})", "Delete it there") from None
     return True
 
 

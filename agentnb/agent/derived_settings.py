@@ -77,7 +77,7 @@ def _of_policy(policy: PolicySet) -> Mapping[str, Any]:
     """Return the limits set by a policy. Raises `SettingsError` if it sets anything else."""
     policy_limits: Any = getattr(policy, "agent_settings", {})  # a policy class may be the person's own
     if not isinstance(policy_limits, Mapping) or any(name not in LIMIT_SETTINGS for name in policy_limits):
-        problem = f"agent_settings={policy_limits!r} of the policy {policy.name} are not limits by name"
+        problem = f"agent_settings={policy_limits!r} of the policy {policy.name} must be limits by name"
         raise SettingsError(problem, NameOne(known=LIMIT_SETTINGS, lead="It sets"))
     return policy_limits
 

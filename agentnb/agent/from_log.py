@@ -51,7 +51,7 @@ def agent_of(
     guidance cannot be recreated from the log.
     """
     if run.kind != "agent":
-        raise SettingsError(f"Run {run.id} is a {run.kind}, not an agent's run", "Give what made it: recover(run, agent=...)")
+        raise SettingsError(f"Run {run.id} is a {run.kind}, not an agent's run", "Give its maker: recover(run, agent=...)")
     all_tools, guarded = with_builtins(run, tools), tuple(gates)
     _check_tools(run, all_tools)
     check_gates(run, guarded)
@@ -174,6 +174,6 @@ def logged_guidance(run: Run) -> str | GuidanceSet:
     if has_guidance_texts(run):
         return GuidanceSet.as_logged(str(name), run.opening.guidance)
     if not isinstance(name, str) or name not in BUILT_IN:
-        problem = f"Run {run.id} had the guidance set {name}, which is not here"
+        problem = f"Run {run.id} had the guidance set {name}, which is not available here"
         raise SettingsError(problem, WriteGuidance(str(name), resumes=True, lead="Write it again"))
     return str(name)

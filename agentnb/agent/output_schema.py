@@ -19,7 +19,7 @@ _NO_SCHEMA = (TypeError, ValueError, RuntimeError, NameError, AttributeError)
 def schema_of(kind: Any, example: str) -> tuple[dict[str, Any], bool]:
     """Return the JSON Schema of a type, and True if pydantic made it: for its own models, and if msgspec cannot."""
     if kind is None or isinstance(kind, str):
-        raise SettingsError(f"output= is a {type(kind).__name__}, and no type", example)
+        raise SettingsError(f"output= must be a type or a JSON Schema, got {type(kind).__name__}", example)
     if _is_pydantic(kind):
         return _schema_by_pydantic(kind), True
     try:

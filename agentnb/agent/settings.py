@@ -98,8 +98,8 @@ class AgentSettings:
         derive_settings(self)
 
     def __reduce__(self) -> NoReturn:
-        problem = f"Agent {self.name} is not pickled: its tools and its model would not work where it arrives"
-        raise SettingsError(problem, "Send portable(agent), and make it again there: from_portable(data)")
+        problem = f"Agent {self.name} cannot be pickled: its tools and its model would not work in another process"
+        raise SettingsError(problem, "Send portable(agent), and recreate it there: from_portable(data)")
 
     def __copy__(self) -> Self:
         return self  # stateless

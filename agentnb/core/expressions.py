@@ -123,7 +123,7 @@ def evaluate(expression: str, names: Mapping[str, Any] | ValueOf, is_true: Calla
 def _known(names: Mapping[str, Any], path: Reference) -> Any:
     root = path.root.removeprefix("$")
     if root not in names:
-        hint = "Write len(x)" if root == "len" else near(root, map(str, names)) or "No name is known here"
+        hint = "Write len(x)" if root == "len" else near(root, map(str, names)) or "No names are available here"
         raise PathError(f"there is no {root}", hint)
     return below(names[root], path)
 
@@ -274,7 +274,7 @@ def _tree(expression: str) -> ast.AST:
     try:
         tree: ast.AST = ast.parse(f"({source})", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        _refuse(expression, "it is not complete, or not in order", KNOWN)
+        _refuse(expression, "it is incomplete or invalid", KNOWN)
     level, depth = [tree], 0
     while level:
         for node in level:
@@ -447,7 +447,7 @@ def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
 
     def calculate(left: Any, right: Any) -> Any:
         if not (_is_number(left) and _is_number(right)):
-            raise TypeError(f"{kind_of(left)} and {kind_of(right)} cannot be calculated with")
+            raise TypeError(f"{kind_of(left)} and {kind_of(right)} cannot be used in arithmetic")
         result = function(left, right)
         if isinstance(result, int) and result.bit_length() > MAX_BITS:
             raise OverflowError("the number is too large")

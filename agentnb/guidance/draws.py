@@ -78,7 +78,7 @@ class RandomGuidance:
         weights = {find_set(guidance_set): propensity for guidance_set, propensity in self.sets.items()}
         names = [guidance_set.name for guidance_set in weights]
         if len({*names}) < len(self.sets):
-            raise SettingsError(f"Two of the guidance sets have one name: {', '.join(names)}", "Give each another name")
+            raise SettingsError(f"Two of the guidance sets have the same name: {', '.join(names)}", "Give each another name")
         _check_propensities({guidance_set.name: propensity for guidance_set, propensity in weights.items()})
         object.__setattr__(self, "sets", weights)
 

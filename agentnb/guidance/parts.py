@@ -38,7 +38,7 @@ _OTHER_NAMES = {
 def part_name(heading: object) -> str:
     """Return the part for a heading: ``Final warning`` is ``final_warning``. Raises `SettingsError` for an unknown part."""
     if not isinstance(heading, str):
-        raise SettingsError(f"{heading!r} is not a name of a part", f"Parts are {', '.join(PARTS)}")
+        raise SettingsError(f"{heading!r} is not the name of a part", f"Parts are {', '.join(PARTS)}")
     name = "_".join(heading.strip().strip("`:*").lower().replace("-", " ").split())
     name = _OTHER_NAMES.get(name, name)
     if name not in PARTS:
@@ -62,7 +62,7 @@ def read_parts(body: str) -> dict[str, str]:
     before = "\n".join(lines[: headings[0][0]]).strip()
     if before:
         raise SettingsError(
-            f"The text before the first heading belongs to no part: {before.splitlines()[0][:60]!r}",
+            f"The text before the first heading is outside of all parts: {before.splitlines()[0][:60]!r}",
             f"Put a heading above it, such as # {CELLS[0]}, or leave out all headings",
         )
     parts: dict[str, str] = {}
@@ -70,7 +70,7 @@ def read_parts(body: str) -> dict[str, str]:
         end = headings[index + 1][0] if index + 1 < len(headings) else len(lines)
         name = part_name(title)
         if name in parts:
-            raise SettingsError(f"The part {name} stands there twice", "Keep one of them")
+            raise SettingsError(f"The part {name} appears twice", "Keep one of them")
         parts[name] = "\n".join(lines[start:end]).strip()
     return parts
 

@@ -45,11 +45,11 @@ class GuidanceSet:
         if not isinstance(self.parts, Mapping):
             raise SettingsError(f"parts={self.parts!r} is not a dict", f'Write {{"{PARTS[0]}": "..."}}')
         if self.parts and self.name in BUILT_IN:
-            raise SettingsError(f"{self.name} is a set that agentnb brings along", "Give yours another name")
+            raise SettingsError(f"{self.name} is a built-in guidance set", "Give yours another name")
         own: dict[str, str] = {}
         for name, text in self.parts.items():
             if part_name(name) in own:
-                raise SettingsError(f"The part {part_name(name)} stands there twice", "Keep one of them")
+                raise SettingsError(f"The part {part_name(name)} appears twice", "Keep one of them")
             own[part_name(name)] = _checked(name, text)
         parts = dict.fromkeys(PARTS, "") if self.name == OFF else {**_matrix_parts(), **own}
         self._set_parts(parts)
@@ -109,7 +109,7 @@ class GuidanceSet:
 
 def _checked(name: str, text: object) -> str:
     if not isinstance(text, str):
-        raise SettingsError(f"The part {name} is {text!r}, and no text")
+        raise SettingsError(f"The part {name} must be a text, got {text!r}")
     check_variables(text)
     return encodable(text.replace("\r\n", "\n").replace("\r", "\n")).strip()
 

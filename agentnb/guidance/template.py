@@ -93,7 +93,7 @@ def check_variables(template: str) -> None:
             raise SettingsError(f"{{{{ {name} }}}} is not a variable of guidance", near(name, VARIABLES, most=2))
     for written, name in _NEARLY.findall(template):
         if name in VARIABLES and not _FIELD.fullmatch(written):
-            raise SettingsError(f"{written} is not replaced by anything", f"Write {{{{ {name} }}}}, exactly so")
+            raise SettingsError(f"{written} is not a valid variable", f"Write {{{{ {name} }}}}, exactly so")
 
 
 @lru_cache(maxsize=256)

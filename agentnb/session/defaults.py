@@ -32,8 +32,8 @@ RULE_HELP = (
 )
 """Help text for ``--rule``."""
 GROUP_HELP = {
-    "sandbox": "the wall around commands of bash, as Shell(sandbox=); none without",
-    "repo": "the repository of the GitHub tools, owner/name, as GitHub(repo=); that of origin without",
+    "sandbox": "the sandbox for commands of bash, as Shell(sandbox=); none by default",
+    "repo": "the repository of the GitHub tools, owner/name, as GitHub(repo=); by default that of origin",
 }
 """Reference texts for the defaults of built-in tools."""
 Reader = Callable[[str], Any]

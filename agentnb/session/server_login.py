@@ -50,7 +50,7 @@ def log_in(
         while not (login.is_answered or outcome.done()):
             typed = ask(PROMPT).strip()
             if typed and not login.take(typed):
-                tell("That is not an address at which this login ended. It begins with http://127.0.0.1")
+                tell("Not an address from this login, which begins with http://127.0.0.1")
             elif not (typed or login.is_answered or outcome.done()):
                 tell("Nothing has arrived from the browser yet")
         _wait(outcome)
@@ -59,7 +59,7 @@ def log_in(
         login.give_up()
     servers.stop(name)
     tools = servers.ask(live, tools_of)
-    where = "" if is_stored else ". It cannot be stored here, so it holds in this process only"
+    where = "" if is_stored else ". The login cannot be stored here, and is valid in this process only"
     return f"You are logged in to {name}, which has {counted(len(tools), 'tool')}{where}"
 
 

@@ -294,7 +294,7 @@ class Session:
             begun = [live for live in self._live if live.run.started_at is not None]
             board = begun[-1].board if begun else None
         if board is None and not self.has_run:
-            hint = "That of a run which Python code started is run.todos" if self.has_hosted else "Start one: %%agent -t NAME"
+            hint = "For a run started from Python, see run.todos" if self.has_hosted else "Start one: %%agent -t NAME"
             raise SettingsError("There is no todo list: no %%agent cell has run yet", hint)
         if board is None:
             raise SettingsError("There is no todo list: the newest run of a cell has no tools", "Name some: %%agent -t NAME")

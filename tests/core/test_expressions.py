@@ -78,7 +78,7 @@ def test_an_expression_without_a_value_is_an_error_that_says_what_to_write(subte
         "plan.elicitation.message": ["plan.elicitation is null, and has no message"],
         "query.upper": ["query is the text 'How many?', and has no upper"],
         "results['-1']": ["results is a list, and has no -1"],
-        "results[true]": ["is not a place in it"],
+        "results[true]": ["is not an index"],
         "plan[0]": ["names nothing"],
         "iteration[0]": ["iteration is the number 2"],
         "len(iteration)": ["has no length"],

@@ -40,7 +40,7 @@ def check_event(event: AnyEvent, length: int, size: int) -> None:
     if length > most:
         raise EventTooLarge(most)
     if size > MAX_LOG_BYTES and not isinstance(event, _ENDS):
-        raise OSError(errno.EFBIG, f"it has {size / 1e6:,.0f} MB, and no more is read")
+        raise OSError(errno.EFBIG, f"it has {size / 1e6:,.0f} MB, the maximum that is read")
 
 
 def max_event_bytes(size: int) -> int:

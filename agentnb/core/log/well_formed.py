@@ -110,7 +110,7 @@ class _Reading:
         elif event.run_id != self.run_id or event.parent_id != self.parent_id:
             raise Wrong(f"{_kind(event)} is of another run, {event.run_id!r}")
         if (kind is e.RunStarted) != (self.seq == 0):
-            raise Wrong("a log begins with run_started, which stands there once")
+            raise Wrong("a log begins with run_started, and has only one")
         at = event.at
         if at is not None and at.year not in YEARS:
             raise Wrong(f"the time {at.isoformat()} cannot be shown")
@@ -169,7 +169,7 @@ class _Reading:
         """Check that a summary replaces existing messages."""
         if not compacted.first <= compacted.kept <= self.messages:
             bounds = f"{compacted.first} to {compacted.kept} of {self.messages}"
-            raise Wrong(f"the summary stands for messages that there are not: {bounds}")
+            raise Wrong(f"the summary replaces messages that do not exist: {bounds}")
 
     # Checks by kind
 
@@ -309,7 +309,7 @@ class _Reading:
     def step_call_ends(self, event: AnyCallEvent, call_id: str) -> None:
         """Check that the step made the call, without a result so far."""
         if self.step_calls.pop(call_id, None) != event.step:
-            raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which its step {event.step!r} has not open")
+            raise Wrong(f"{_kind(event)} is about the call {call_id!r}, which is not open in its step {event.step!r}")
         self.calling[event.step] -= 1
         self.begun.discard(call_id)
 
@@ -361,7 +361,7 @@ class _Reading:
         """Count the person's messages."""
         if event.message is not None:
             if event.message.role != "user":
-                raise Wrong(f"what was said is a message of the {event.message.role}, not of the user")
+                raise Wrong(f"the sent message is a message of the {event.message.role}, not of the user")
             check_message(event.message)
         self.pending += event.command == "say"
 

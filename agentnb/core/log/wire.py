@@ -125,9 +125,7 @@ class TooDeep(TraceError):
     """A log is nested too deep to be read. Its line was not cut off, so it must not be removed."""
 
     def __init__(self, source: str = "The line") -> None:
-        super().__init__(
-            f"{source} is nested too deep to be read", "Move the file elsewhere; the other runs are not touched by it"
-        )
+        super().__init__(f"{source} is nested too deep to be read", "Move the file elsewhere; other runs are not affected")
 
 
 def kind_of(event: AnyEvent) -> str:
@@ -270,12 +268,12 @@ def _checked_head(line: bytes, source: str) -> int:
             return SCHEMA
         raise TraceError(
             f"{source} is not a run log of agentnb: its first line is not a run_started event",
-            "Run logs are JSON Lines files, as they lie in .agentnb/runs",
+            "Run logs are JSON Lines files, such as those in .agentnb/runs",
         ) from error
     except RecursionError as error:
         raise TooDeep(f"{source}, line 1") from error
     if head.kind != "run_started":
-        raise TraceError(f"{source} is not a whole run log: it begins with {head.kind}, not with run_started")
+        raise TraceError(f"{source} is not a complete run log: it begins with {head.kind}, not with run_started")
     return _checked_schema(head.schema, source)
 
 

@@ -96,7 +96,7 @@ def checked_answers(run: RunFacts, given: Mapping[str, Any]) -> dict[str, Any]:
     for question_id in given:
         if question_id not in waiting:
             open_ids = ", ".join(waiting) or "none"
-            raise SettingsError(f"Run {run.id} waits for no answer to {question_id!r}", f"Open: {open_ids}")
+            raise SettingsError(f"Run {run.id} has no open question {question_id!r}", f"Open: {open_ids}")
     return {question_id: checked_answer(waiting[question_id].schema, value) for question_id, value in given.items()}
 
 

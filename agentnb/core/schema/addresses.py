@@ -50,12 +50,12 @@ def web_address(url: str) -> WebAddress:
 
 def _read(url: str) -> WebAddress:
     if not isinstance(url, str) or len(url) > MAX_URL_CHARACTERS:
-        raise ValueError("it is too long, or no text")
+        raise ValueError("it is too long, or not a text")
     if not _WEB.fullmatch(url):
-        raise ValueError("it is not an address of http or https, or has characters that no address has")
+        raise ValueError("it is not an http or https address, or has invalid characters")
     parts = urlsplit(url)
     if "@" in parts.netloc:
-        raise ValueError("it has a user name in front of its host")
+        raise ValueError("it has a user name before its host")
     written, port = parts.hostname or "", parts.port
     is_ip = written.count(":") > 1
     plain = written if is_ip else _in_ascii(written)

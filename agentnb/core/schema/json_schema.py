@@ -443,7 +443,7 @@ def plain_data(value: Any, what: str = "That") -> Any:
         return encodable(value)
     if is_too_deep(value):
         detail = f"it is nested deeper than {MAX_DEPTH} levels"
-        raise SettingsError(f"{what} cannot be written as JSON ({detail})", "Write what is deep as JSON text in one string")
+        raise SettingsError(f"{what} cannot be written as JSON ({detail})", "Write the deep part as JSON text in one string")
     try:
         try:
             encoded = msgspec.json.encode(value)
