@@ -168,10 +168,10 @@ __all__ = [*_NAMES, "__version__"]  # noqa: PLE0604  # names from the table abov
 
 def _import_name(name: str) -> Any:
     if name in _NAMES:
-        home = _NAMES[name]
-        value = import_module(f"agentnb.{name}") if home == "agentnb" else getattr(import_module(home), name, None)
+        module = _NAMES[name]
+        value = import_module(f"agentnb.{name}") if module == "agentnb" else getattr(import_module(module), name, None)
         if value is None:
-            value = import_module(f"{home}.{name}")
+            value = import_module(f"{module}.{name}")
         globals()[name] = value
         return value
     return import_module("agentnb.errors").module_getattr("agentnb", _NAMES)(name)

@@ -378,10 +378,10 @@ def _pieces(advice: AnyAdvice, commands: Commands) -> list[str]:
         return [command.text]
     if command is None:
         return []
-    typed = (command,) if isinstance(command, str) else command
-    then = [piece for part in typed if part for piece in (THEN, Command(part))][1:]
-    lead = f"{advice.lead}: " if advice.lead and then else advice.lead
-    return [piece for piece in (lead, *then, advice.rest) if piece]
+    typed_commands = (command,) if isinstance(command, str) else command
+    command_pieces = [piece for part in typed_commands if part for piece in (THEN, Command(part))][1:]
+    lead = f"{advice.lead}: " if advice.lead and command_pieces else advice.lead
+    return [piece for piece in (lead, *command_pieces, advice.rest) if piece]
 
 
 def in_words(advice: Iterable[AnyAdvice], commands: Commands) -> str:

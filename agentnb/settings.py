@@ -579,8 +579,8 @@ def take_from_keyring(variable: str) -> bool:
     try:
         _keyring().delete_password(SERVICE, variable)
     except Exception as error:
-        why = type(error).__name__
-        raise SettingsError(f"The system's keyring does not delete {variable} ({why})", "Delete it there") from None
+        reason = type(error).__name__
+        raise SettingsError(f"The system's keyring does not delete {variable} ({reason})", "Delete it there") from None
     return True
 
 

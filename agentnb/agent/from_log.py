@@ -52,15 +52,15 @@ def agent_of(
     """
     if run.kind != "agent":
         raise SettingsError(f"Run {run.id} is a {run.kind}, not an agent's run", "Give its maker: recover(run, agent=...)")
-    all_tools, guarded = with_builtins(run, tools), tuple(gates)
+    all_tools, all_gates = with_builtins(run, tools), tuple(gates)
     _check_tools(run, all_tools)
-    check_gates(run, guarded)
+    check_gates(run, all_gates)
     check_extensions(run, instead.get("extensions", ()))
     if model is None:
         provider, _, foreign = run.model.partition(":")
         if provider == PROVIDER:
-            again = f"Give it again, with the mode that it had: recover(run, agent=Agent(acp={foreign!r}))"
-            raise SettingsError(f"Run {run.id} was with {run.model}, an agent of others", again)
+            advice = f"Give it again, with the mode that it had: recover(run, agent=Agent(acp={foreign!r}))"
+            raise SettingsError(f"Run {run.id} was with {run.model}, an agent of others", advice)
         if not can_be_made(run.model):
             problem = f"Run {run.id} was with {run.model}, which was an object in Python"
             raise SettingsError(problem, SetModel(again=True, lead="Give it again"))
@@ -76,7 +76,7 @@ def agent_of(
         **instead,
         OF_FILE: limits_of_file(run, instead),
     }
-    return Agent(model, tools=all_tools, gates=guarded, name=run.agent, **settings)
+    return Agent(model, tools=all_tools, gates=all_gates, name=run.agent, **settings)
 
 
 def limits_again(logged: dict[str, Any]) -> dict[str, Any]:
@@ -119,10 +119,12 @@ def with_builtins(run: Run, given: Iterable[Any]) -> tuple[Tool | ServerTools, .
     """
     given = tuple(given)
     tools = tuple([tool for value in given for tool in tools_of(value)])
-    wanted = run.own_tools if run.kind == "agent" else [*(run.settings.get(LOGGED) or ())]
+    names_in_order = run.own_tools if run.kind == "agent" else [*(run.settings.get(LOGGED) or ())]
     names = [tool.spec.name for tool in tools]
-    available = (*tools, *builtins_again(run.settings, wanted, is_trusted=is_trusted(run), given=names))
-    order = {name: index for index, name in enumerate(wanted)}  # as in the requests: another order would lose prompt caches
+    available = (*tools, *builtins_again(run.settings, names_in_order, is_trusted=is_trusted(run), given=names))
+    order = {
+        name: index for index, name in enumerate(names_in_order)
+    }  # as in the requests: another order would lose prompt caches
     return (*sorted(available, key=lambda tool: order.get(tool.spec.name, len(order))), *_servers(run, given))
 
 

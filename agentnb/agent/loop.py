@@ -130,8 +130,8 @@ class Loop:
             request_text = prompt(FINAL_ANSWER).replace("{{ limit }}", f"{limit.stop_reason}, {limit.limit:g}")
             news = news_of(self._endings, self._log.run)
             texts = [request_text] if news is None or news.message is None else [news.message, request_text]
-            why = Continue(FINAL_ANSWER, is_news=news is not None)
-            await self._final_round(self._round(why, "\n\n".join(texts)))
+            verdict = Continue(FINAL_ANSWER, is_news=news is not None)
+            await self._final_round(self._round(verdict, "\n\n".join(texts)))
 
     def close_open(self, status: e.RoundStatus) -> None:
         """Answer every open call and end the open round, if any."""
@@ -223,8 +223,8 @@ class Loop:
 
     async def _model_reply(self, may_call: bool) -> Message:
         run = self._log.run
-        if (why := self._compactor.why_due()) is not None:
-            await self._compactor.compact(why)
+        if (reason := self._compactor.why_due()) is not None:
+            await self._compactor.compact(reason)
         try:
             return await self._calls.reply(self._request_builder.request(run, ephemeral_text(run), may_call=may_call))
         except ContextOverflow:
@@ -263,8 +263,8 @@ class Loop:
 
     def _status_of_answer(self) -> e.RoundStatus:
         last = self._log.run.last_round
-        announced = last.stop_reason in ASKED_FOR_TOOLS
-        return "unexpected_empty_tools" if announced and not last.text.strip() else "success"
+        announced_calls = last.stop_reason in ASKED_FOR_TOOLS
+        return "unexpected_empty_tools" if announced_calls and not last.text.strip() else "success"
 
     def _finish_round(self, status: e.RoundStatus) -> None:
         log, seconds = self._log, perf_counter() - self._round_started

@@ -66,8 +66,8 @@ class Output:
 
         Markers are parsed in workflow mode only: ``{"status": "complete"}`` may be the answer, or a part of it.
         """
-        held = AnswerShape(self.schema, self.retries, self.problems).over(bundle)
-        return held._replace(markers=bundle.markers and in_workflow_mode)
+        enforced = AnswerShape(self.schema, self.retries, self.problems).over(bundle)
+        return enforced._replace(markers=bundle.markers and in_workflow_mode)
 
     @property
     def prompt(self) -> str:
@@ -97,4 +97,4 @@ def _sentences(error: BaseException) -> list[str]:
     if not callable(details):
         return [encodable(cut(str(error) or type(error).__name__))]
     problems = [(".".join(map(str, detail["loc"])), detail["msg"]) for detail in details()[:MAX_PROBLEMS]]
-    return [encodable(cut(f"{where}: {words}" if where else words)) for where, words in problems]
+    return [encodable(cut(f"{location}: {words}" if location else words)) for location, words in problems]

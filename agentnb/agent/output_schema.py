@@ -73,9 +73,9 @@ def _add_formats(kind: inspect.Type, schema: dict[str, Any], components: dict[st
         schema = components[name]
     if isinstance(kind, inspect.DateTimeType | inspect.TimeType):
         schema.setdefault("format", "time" if isinstance(kind, inspect.TimeType) else "date-time")
-    for inner, described in _inside(kind, schema):
-        if isinstance(described, dict):
-            _add_formats(inner, described, components, done)
+    for inner, inner_schema in _inside(kind, schema):
+        if isinstance(inner_schema, dict):
+            _add_formats(inner, inner_schema, components, done)
 
 
 def _inside(kind: inspect.Type, schema: dict[str, Any]) -> Iterator[tuple[inspect.Type, Any]]:

@@ -18,8 +18,8 @@ def guidance_of_open_round(policies: Sequence[Policy], run: Run, current: Workfl
     """Return the policies' guidance at the start of the open round."""
     *_, last = walk_rounds(run)
     before = run_before(run, last)
-    why = decide(policies, before) if before.rounds else Continue("prompt")
-    return why.guidance if isinstance(why, Continue) and why.reason == current.reason else ()
+    verdict = decide(policies, before) if before.rounds else Continue("prompt")
+    return verdict.guidance if isinstance(verdict, Continue) and verdict.reason == current.reason else ()
 
 
 def is_guidance_drawn(run: Run) -> bool:

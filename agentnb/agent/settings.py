@@ -125,8 +125,8 @@ class AgentSettings:
         from agentnb.tools.agent_tool import ToolOffer, first_sentence, neutral_description
 
         is_named = self.name != DEFAULT_NAME
-        described = first_sentence(self.system or "") or neutral_description("agent", self.name if is_named else "")
-        return ToolOffer(self.name, described, is_named)
+        description = first_sentence(self.system or "") or neutral_description("agent", self.name if is_named else "")
+        return ToolOffer(self.name, description, is_named)
 
     @property
     def model_name(self) -> str:

@@ -384,9 +384,9 @@ def _checked_answers(run: Run, options: RunOptions) -> dict[str, Any]:
     has_anybody = options.can_ask or options.answer or options.approve or options.suspend or options.approval_mode == NEVER
     missing = [question for question in answerable_later(run) if question.id not in answers]
     if missing and not has_anybody:
-        asked = missing[0]
-        advice = AnswerRun(run.id, asked.id, lead="Answer it")
-        raise SettingsError(f"Run {run.id} waits for your answer to: {asked.message}", advice)
+        first_missing = missing[0]
+        advice = AnswerRun(run.id, first_missing.id, lead="Answer it")
+        raise SettingsError(f"Run {run.id} waits for your answer to: {first_missing.message}", advice)
     return answers
 
 

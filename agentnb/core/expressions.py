@@ -435,8 +435,8 @@ def _compared(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool
             if isinstance(value, list | tuple | dict):
                 check_size(value)
         if (mismatch := _mismatch(left, right)) is not None:
-            inside = " inside them" if mismatch[0] is not left else ""
-            raise _OtherKind(f"it compares {kind_of(mismatch[0])} with {kind_of(mismatch[1])}{inside}")
+            suffix = " inside them" if mismatch[0] is not left else ""
+            raise _OtherKind(f"it compares {kind_of(mismatch[0])} with {kind_of(mismatch[1])}{suffix}")
         return function(left, right)
 
     return compare

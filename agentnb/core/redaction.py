@@ -136,8 +136,8 @@ class StreamRedactor:
 
     def rest(self, secrets: tuple[str, ...]) -> str:
         """Return the text still held back; the stream has ended."""
-        held, self._held = self._held, ""
-        return redact(held, secrets) if held else ""
+        text, self._held = self._held, ""
+        return redact(text, secrets) if text else ""
 
 
 def _end_to_show(text: str, secrets: tuple[str, ...]) -> int:
@@ -206,12 +206,12 @@ def mask_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]], mask
     """
     spans = sorted([*find(text), *_escaped_spans(text, find)])
     pieces: list[str] = []
-    done = 0
+    position = 0
     for start, end in spans:
-        if start >= done:
-            pieces += (text[done:start], mask)
-        done = max(done, end)  # overlapping spans share one mask
-    return "".join([*pieces, text[done:]]) if spans else text
+        if start >= position:
+            pieces += (text[position:start], mask)
+        position = max(position, end)  # overlapping spans share one mask
+    return "".join([*pieces, text[position:]]) if spans else text
 
 
 def _escaped_spans(text: str, find: Callable[[str], Iterable[tuple[int, int]]]) -> Iterable[tuple[int, int]]:
@@ -228,13 +228,13 @@ def _unescaped_text(text: str) -> tuple[str, Sequence[int]]:
     if "\\" not in text and "&" not in text:
         return text, range(len(text) + 1)
     positions: list[int] = []
-    done = 0
+    position = 0
     for escape in _ESCAPE.finditer(text):
-        positions += range(done, escape.start())
+        positions += range(position, escape.start())
         length = len(_unescaped(escape))
         positions += [escape.start()] if length == 1 else range(escape.start(), escape.end())
-        done = escape.end()
-    positions += range(done, len(text) + 1)
+        position = escape.end()
+    positions += range(position, len(text) + 1)
     return _ESCAPE.sub(_unescaped, text), positions
 
 

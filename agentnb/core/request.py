@@ -55,9 +55,9 @@ class Sent(View[Message]):
         """Return these messages and the cache with the beginning of a reply added. The conversation is unchanged."""
         length = len(self)
         kept = {form: forms[: length - 1] if isinstance(forms, list) else forms for form, forms in self._kept.items()}
-        more = Sent([*self, message], length + 1, None, kept)
-        more._lasting, more.said_since = self.lasting, self.said_since + 1
-        return more
+        extended = Sent([*self, message], length + 1, None, kept)
+        extended._lasting, extended.said_since = self.lasting, self.said_since + 1
+        return extended
 
     def made(self, form: Any, make: Callable[[Message], T], stop: int) -> list[T]:
         """Apply ``make`` to the first ``stop`` messages (at most all but the last), cached under ``form``."""

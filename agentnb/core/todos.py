@@ -136,5 +136,5 @@ def _line(todo: Todo) -> str:
     line = f"{todo.id}. [{todo.status}] {on_one_line(todo.title)}"
     if todo.description:
         line += f": {on_one_line(todo.description)}"
-    why = on_one_line(todo.blocked_reason or "")
-    return f"{line} (blocked: {why})" if todo.status == "blocked" and why else line
+    reason = on_one_line(todo.blocked_reason or "")
+    return f"{line} (blocked: {reason})" if todo.status == "blocked" and reason else line

@@ -158,10 +158,10 @@ class _Return:
             return False
         if not target.exists():
             target.parent.mkdir(exist_ok=True)
-            own = target.with_name(f"tmp_obj_{self._mark}")
-            own.write_bytes(content)
-            own.chmod(0o444)
-            own.replace(target)
+            temporary = target.with_name(f"tmp_obj_{self._mark}")
+            temporary.write_bytes(content)
+            temporary.chmod(0o444)
+            temporary.replace(target)
         return True
 
     def _bring_refs(self) -> None:
@@ -261,7 +261,7 @@ class _Return:
         trusted = {line for content in old.values() for line in _lines(content)}
         for name in {name for name in new if new[name] != old.get(name)} | self._touched:
             path = self._copy.source / "logs" / name
-            seen, current = signature(path), read_plain(path)
+            known_signature, current = signature(path), read_plain(path)
             if (name != "HEAD" and not REF.fullmatch(name)) or (current is None and os.path.lexists(path)):
                 self._names.dropped.append(f"logs/{name}")
                 continue
@@ -277,7 +277,7 @@ class _Return:
             self._lost -= {value for value in self._lost if value.encode() in content}
             if content != (current or b""):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                if not self._replace(f"logs/{name}", content, time.time_ns(), seen):
+                if not self._replace(f"logs/{name}", content, time.time_ns(), known_signature):
                     self._names.outdated.append(f"logs/{name}")
 
     def _keep_lost(self) -> None:

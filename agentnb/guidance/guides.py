@@ -98,16 +98,16 @@ class FailedTools:
         if not failures.tools or not run.tools:
             return None
         if looping := failures.looping(self.loop_from):
-            how = f"in {failed_rounds(run, looping)} rounds in a row"
-            return self._words(FAILURE_LOOP, FAILURE_LOOP, len(LEVELS), how, run, looping)
+            circumstance = f"in {failed_rounds(run, looping)} rounds in a row"
+            return self._words(FAILURE_LOOP, FAILURE_LOOP, len(LEVELS), circumstance, run, looping)
         if failures.rounds > 1:
             return self._words(TOOL_FAILED, TOOL_FAILED_AGAIN, 1, "again", run)
         return self._words(TOOL_FAILED, TOOL_FAILED, 1, "for the first time", run)
 
     def _words(self, cell: str, part: str, level: int, how: str, run: Run, about: tuple[str, ...] = ()) -> Guidance | None:
         text = run.guidance_in_force.text(part)
-        why = f"{failed_tools(run, about or run.judged.failures.tools)} failed {how}"
-        return _guidance_for(cell, text, level, why, run, about) if text else None
+        trigger = f"{failed_tools(run, about or run.judged.failures.tools)} failed {how}"
+        return _guidance_for(cell, text, level, trigger, run, about) if text else None
 
 
 def intervention(run: Run, trigger: str, level: int) -> tuple[Guidance, ...]:

@@ -66,8 +66,8 @@ async def recover(
     _check_agent(agent)
     options = options_of(options, keywords, ResumeKeywords, "recover(run")
     options = replace(options, can_ask=host_here().can_ask if options.can_ask is None else options.can_ask)
-    again: Any = {"tools": tools, "gates": gates, "model": model, "agents": agents, "actions": actions}
-    live = begin_recovery(run, options, agent=agent, store=store, **again)
+    parts: Any = {"tools": tools, "gates": gates, "model": model, "agents": agents, "actions": actions}
+    live = begin_recovery(run, options, agent=agent, store=store, **parts)
     try:
         return await live
     except asyncio.CancelledError:
@@ -102,8 +102,8 @@ def _made_again(run: Run, *, agents: Any = None, actions: Any = None, **parts: A
     """Recreate the agent or workflow of a run from its log. ``parts``: tools, gates and model, as for `recover`."""
     if is_workflow(run):
         return workflow_again(run, agents=agents, actions=actions, **parts)
-    if again := (*context_again(run), *plans_again(run)):
-        parts["extensions"] = again
+    if extensions := (*context_again(run), *plans_again(run)):
+        parts["extensions"] = extensions
     return agent_of(run, **parts)
 
 
@@ -128,13 +128,13 @@ def workflow_again(
     the guidance set of its agents, if custom. Raises `SettingsError` if a gate is missing, or if its model was an object in
     Python and none is given.
     """
-    guarded = tuple(gates)
-    check_gates(run, guarded)
+    all_gates = tuple(gates)
+    check_gates(run, all_gates)
     workflow = Workflow.of_run(run, agents=agents, tools=tools)
     if scripted := run.settings.get("replies"):
         problem = f"Run {run.id} ran on scripted replies for {', '.join(scripted)}"
-        again = "Workflow.of_run(run, tools=...).orchestration(replies={...})"
-        raise SettingsError(problem, f"Give them again: recover(run, agent={again})")
+        example = "Workflow.of_run(run, tools=...).orchestration(replies={...})"
+        raise SettingsError(problem, f"Give them again: recover(run, agent={example})")
     logged = run.settings.get("model")
     if model is None and isinstance(logged, str):
         if can_be_made(logged):
@@ -150,7 +150,7 @@ def workflow_again(
         model=model,
         inputs=run.settings.get("inputs"),
         **{name: run.settings[name] for name in (OWN, "max_seconds") if name in run.settings and name not in of_file},
-        agent_settings={**of_agents, **({"gates": guarded} if guarded else {})},
+        agent_settings={**of_agents, **({"gates": all_gates} if all_gates else {})},
         actions=actions,
         checks_files=False,
     )

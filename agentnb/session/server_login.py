@@ -45,8 +45,8 @@ def log_in(
     try:
         _wait(outcome, login.address)
         if login.address.done():
-            where = f"To log in to {name} ({live.server.target}), open this address in your browser{login.note}:"
-            tell(where, login.address.result())
+            text = f"To log in to {name} ({live.server.target}), open this address in your browser{login.note}:"
+            tell(text, login.address.result())
         while not (login.is_answered or outcome.done()):
             typed = ask(PROMPT).strip()
             if typed and not login.take(typed):
@@ -59,8 +59,8 @@ def log_in(
         login.give_up()
     servers.stop(name)
     tools = servers.ask(live, tools_of)
-    where = "" if is_stored else ". The login cannot be stored here, and is valid in this process only"
-    return f"You are logged in to {name}, which has {counted(len(tools), 'tool')}{where}"
+    text = "" if is_stored else ". The login cannot be stored here, and is valid in this process only"
+    return f"You are logged in to {name}, which has {counted(len(tools), 'tool')}{text}"
 
 
 def in_lines(words: str, address: WebAddress | None = None) -> str:

@@ -265,9 +265,9 @@ class Session:
 
     def _forget_ended(self) -> None:
         """Keep the live runs, and the newest ended run."""
-        asked = [(live, live.done) for live in self._live]  # read once: a run that ends meanwhile must not be lost
-        ended = [live for live, done in asked if done and live.run.started_at is not None]
-        self._live = ended[-1:] + [live for live, done in asked if not done]
+        states = [(live, live.done) for live in self._live]  # read once: a run that ends meanwhile must not be lost
+        ended = [live for live, done in states if done and live.run.started_at is not None]
+        self._live = ended[-1:] + [live for live, done in states if not done]
 
     def allow_always(self, rule: str, variables: Iterable[Any] = ()) -> None:
         """Allow the calls of a rule, such as ``bash(git status *)``, in the session.

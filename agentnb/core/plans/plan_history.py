@@ -95,8 +95,8 @@ class PlanProgress:
     @property
     def asks(self) -> bool:
         """True if it asks the person before any step."""
-        asked = self.record.plan.get("elicitation")
-        return isinstance(asked, Mapping) and bool(asked)
+        elicitation = self.record.plan.get("elicitation")
+        return isinstance(elicitation, Mapping) and bool(elicitation)
 
     @property
     def outcome(self) -> str:

@@ -113,8 +113,8 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
     @property
     def purpose(self) -> str:
         """The planner's reason for it, or its question."""
-        asked = self.question.message if self.question is not None else ""
-        return asked or self.reason or self.description or self.content or ""
+        question_text = self.question.message if self.question is not None else ""
+        return question_text or self.reason or self.description or self.content or ""
 
     @property
     def has_result(self) -> bool:
@@ -124,12 +124,12 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
     @property
     def data(self) -> dict[str, Any]:
         """The step in the planner's format, as plain data."""
-        usual = {"type": self.type, "name": self.name, "args": self.args, "reason": self.reason, "retries": self.retries}
+        common = {"type": self.type, "name": self.name, "args": self.args, "reason": self.reason, "retries": self.retries}
         if self.id is None and self.content is None and self.elicitation is None and self.problem is None:  # the usual case
-            return usual
-        asked = None if self.elicitation is None else self.elicitation.data
-        more = {"id": self.id, "content": self.content, "elicitation": asked, "problem": self.problem}
-        return {**{key: value for key, value in more.items() if value is not None}, **usual}
+            return common
+        question_data = None if self.elicitation is None else self.elicitation.data
+        optional = {"id": self.id, "content": self.content, "elicitation": question_data, "problem": self.problem}
+        return {**{key: value for key, value in optional.items() if value is not None}, **common}
 
     @property
     def chat_data(self) -> dict[str, Any]:
@@ -180,10 +180,10 @@ class StepProgress(msgspec.Struct, frozen=True, gc=False):
 
 def steps_of(plan: Mapping[str, Any], plan_id: str) -> list[StepProgress]:
     """Return the steps of a plan, not begun; empty for a plan without a list of steps."""
-    written = plan.get("steps")
+    listed = plan.get("steps")
     steps: list[StepProgress] = []
     first: dict[tuple[str, bytes], int] = {}
-    for index, data in enumerate(written if isinstance(written, list | tuple) else ()):
+    for index, data in enumerate(listed if isinstance(listed, list | tuple) else ()):
         step, before = _step(data), index
         if step.kind == TOOL and step.label and not step.problem:
             before = first.setdefault(call_key(ToolCall(step.label, step.args or {}, "")), index)

@@ -48,11 +48,11 @@ def waiting_for_approval(run: RunFacts) -> list[WaitingOnUser]:
     Excludes questions of running tools, and gates' questions about calls made by tools.
     """
     current = run.open_round
-    held = {record.call.id for record in current.records if record.waits} if current is not None else set()
+    held_ids = {record.call.id for record in current.records if record.waits} if current is not None else set()
     return [
         question
         for question in run.waiting
-        if (question.kind == "approval" and question.call_id in held) or is_of_draft(run, question)
+        if (question.kind == "approval" and question.call_id in held_ids) or is_of_draft(run, question)
     ]
 
 
@@ -73,8 +73,8 @@ def answerable_later(run: RunFacts) -> list[WaitingOnUser]:
     """
     if run.is_suspended:
         return list(run.waiting)
-    held = {question.id for question in waiting_for_approval(run)}
-    return [question for question in run.waiting if question.id in held or _is_of_step(run, question)]
+    held_ids = {question.id for question in waiting_for_approval(run)}
+    return [question for question in run.waiting if question.id in held_ids or _is_of_step(run, question)]
 
 
 def _is_of_step(run: RunFacts, question: WaitingOnUser) -> bool:
@@ -191,11 +191,11 @@ def _grant_schemas(grants: Sequence[GrantOffer]) -> list[dict[str, Any]]:
     tools = dict.fromkeys(re.escape(tool) for tool, _, _ in parts)
     rule = f"({'|'.join(tools)})" + (r"(\(.+\))?" if any(bracket for _, bracket, _ in parts) else "")
     reaches = list(dict.fromkeys(offer.reach for offer in grants))
-    typed = rf"^\s*[Aa]lways(\s+in\s+({'|'.join(reaches)}))?(\s*[:,]\s*{rule})?\s*$"
+    pattern = rf"^\s*[Aa]lways(\s+in\s+({'|'.join(reaches)}))?(\s*[:,]\s*{rule})?\s*$"
     examples = list(dict.fromkeys(offer.rule for offer in grants))
     properties = {ALWAYS: {"type": "string", "pattern": f"^{rule}$", "examples": examples}, "reach": {"enum": reaches}}
     return [
-        {"type": "string", "pattern": typed},
+        {"type": "string", "pattern": pattern},
         {"type": "object", "properties": properties, "required": [ALWAYS], "additionalProperties": False},
     ]
 
@@ -216,8 +216,8 @@ def given_grant(question: WaitingOnUser, answer: object) -> GrantOffer | None:
     if match is None:
         return None
     reach: GrantReach = "session" if match[1] == "session" else "run"
-    usual = next((offer.rule for offer in judged.grants if offer.reach == reach), judged.tool)
-    return GrantOffer(match[2] or usual, reach)
+    default_rule = next((offer.rule for offer in judged.grants if offer.reach == reach), judged.tool)
+    return GrantOffer(match[2] or default_rule, reach)
 
 
 GRANTS_SINCE = 6

@@ -433,10 +433,10 @@ class RunFacts:
     @property
     def usage(self) -> Usage:
         """Tokens and cost of all model calls, including nested runs."""
-        inside = self._nested.usage
-        if inside is None:
+        nested_usage = self._nested.usage
+        if nested_usage is None:
             return NOTHING_USED if self._usage is None else self._usage
-        return inside if self._usage is None else self._usage + inside
+        return nested_usage if self._usage is None else self._usage + nested_usage
 
     @property
     def own_usage(self) -> Usage:
@@ -641,7 +641,7 @@ class RunFacts:
     __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
-        why = f", {self._stop_reason}" if self._stop_reason else ""
+        reason = f", {self._stop_reason}" if self._stop_reason else ""
         steps = self._steps
         count, word = (len(self._rounds), "round") if self._rounds or not steps else (len(steps), "step")
-        return f"<Run {self._opening.run_id} {self._status}{why}, {count} {word}{'' if count == 1 else 's'}>"
+        return f"<Run {self._opening.run_id} {self._status}{reason}, {count} {word}{'' if count == 1 else 's'}>"

@@ -62,10 +62,10 @@ def _run_started(run: RunFacts, event: e.RunStarted) -> None:
 
 
 def _guidance_of(event: e.RunStarted) -> GuidanceTexts:
-    named = event.settings.get("guidance")
-    if not isinstance(named, dict):  # from another product, or an early version
+    logged = event.settings.get("guidance")
+    if not isinstance(logged, dict):  # from another product, or an early version
         return GuidanceTexts(texts=event.guidance)
-    return GuidanceTexts(str(named.get("set", "")), str(named.get("version", "")), event.guidance)
+    return GuidanceTexts(str(logged.get("set", "")), str(logged.get("version", "")), event.guidance)
 
 
 @handles
@@ -111,8 +111,8 @@ def _compaction_started(run: RunFacts, event: e.CompactionStarted) -> None:
 @handles
 def _context_compacted(run: RunFacts, event: e.ContextCompacted) -> None:
     current = run._rounds[-1]
-    done = Compaction(event.why, event.compacted, event.usage, event.seconds, event.problem)
-    run._rounds[-1] = run._last_round = replace(current, compactions=with_item(_whole(current.compactions), done))
+    compaction = Compaction(event.why, event.compacted, event.usage, event.seconds, event.problem)
+    run._rounds[-1] = run._last_round = replace(current, compactions=with_item(_whole(current.compactions), compaction))
     run._compacted = event.compacted
     run._use(event.usage)
 
@@ -275,14 +275,14 @@ def _todos_changed(run: RunFacts, event: e.TodosChanged) -> None:
 def _model_changed_todos(run: RunFacts, event: e.TodosChanged) -> None:
     """Record todos that the model completed for the first time: completing a reopened todo again is not progress."""
     completed = newly_completed(run._todos, event.todos)
-    done = [todo for todo in completed if todo.identity not in (run._todos_done or ())]
-    if done:
+    newly_done = [todo for todo in completed if todo.identity not in (run._todos_done or ())]
+    if newly_done:
         run._todos_done = run._todos_done or set()
-        run._todos_done.update([todo.identity for todo in done])
+        run._todos_done.update([todo.identity for todo in newly_done])
     current = run._rounds[-1]
     run._rounds[-1] = run._last_round = replace(
         current,
-        completed=reduce(with_item, [todo.id for todo in done], current.completed),
+        completed=reduce(with_item, [todo.id for todo in newly_done], current.completed),
         blocked=reduce(with_item, [todo.id for todo in newly_blocked(run._todos, event.todos)], current.blocked),
     )
 

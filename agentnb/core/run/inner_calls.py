@@ -44,7 +44,7 @@ def count_of(run: RunFacts, parent: str) -> int:
     """Return the number of calls made so far by the tool of an open call, including those in a process that died."""
     path = run._open_step_calls.get(parent)
     records = (run._step_calls[path[0]].record,) if path is not None else run._rounds[-1].records if run._rounds else ()
-    return sum(above == parent for above, _ in with_inner(records))
+    return sum(parent_id == parent for parent_id, _ in with_inner(records))
 
 
 def with_inner(records: Records, parent: str = "") -> Iterator[tuple[str, CallRecord]]:

@@ -106,8 +106,8 @@ class StepOutputs:
         runs = self._history.setdefault(event.step, []) if kept else [*self._history.get(event.step, ())]
         runs.append(run)
         is_nameless = not agent or kind in ("condition", "human", "map", "parallel", "")
-        named = {} if is_nameless else {kind: agent}
-        return {**named, "output": output, "runs": runs}
+        performer = {} if is_nameless else {kind: agent}
+        return {**performer, "output": output, "runs": runs}
 
     def _keep_runs(self, path: str, entry: Entry) -> None:
         """Count the executions within a completed block."""

@@ -48,21 +48,21 @@ def below(value: Any, path: Reference, done: int = 0, end: int | None = None) ->
 
 def item(value: Any, path: Reference, at: int) -> Any:
     """Resolve one part of a path. Raises `PathError`."""
-    part, where = path.parts[at], path.upto(at)
+    part, parent = path.parts[at], path.upto(at)
     if isinstance(value, dict):
         if not isinstance(part, str):
-            raise PathError(f"{where} is an object: [{part!r}] is not a key", f'Write {where}["name"]')
+            raise PathError(f"{parent} is an object: [{part!r}] is not a key", f'Write {parent}["name"]')
         if part not in value:
-            raise PathError(f"{where} has no {part}", near(part, [name for name in value if isinstance(name, str)]))
+            raise PathError(f"{parent} has no {part}", near(part, [name for name in value if isinstance(name, str)]))
         return dict.__getitem__(value, part)
     if not isinstance(value, list | tuple | str) or (isinstance(part, str) and not _is_place(part)):
-        raise PathError(f"{where} is {shown(value)}, and has no {part}")
+        raise PathError(f"{parent} is {shown(value)}, and has no {part}")
     if type(part) is not int and not isinstance(part, str):
-        raise PathError(f"{where} is {kind_of(value)}: [{part!r}] is not an index", "Count from 0, from the end with -1")
+        raise PathError(f"{parent} is {kind_of(value)}: [{part!r}] is not an index", "Count from 0, from the end with -1")
     index = int(part)
     if not -len(value) <= index < len(value):
-        problem = f"{where} has {len(value)} items: [{index}] is out of range"
-        raise PathError(problem, f"Ask first: len({where}) > 0 && ...")
+        problem = f"{parent} has {len(value)} items: [{index}] is out of range"
+        raise PathError(problem, f"Ask first: len({parent}) > 0 && ...")
     return value[index]
 
 

@@ -172,8 +172,8 @@ def _add_others(
         return
     if not isinstance(others, dict):
         problems[field.key] = "Enter a JSON object"
-    elif twice := own_names & others.keys():
-        problems[field.key] = f"{min(twice)} has a field of its own"
+    elif duplicates := own_names & others.keys():
+        problems[field.key] = f"{min(duplicates)} has a field of its own"
     else:
         value |= others
 

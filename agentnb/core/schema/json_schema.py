@@ -55,15 +55,15 @@ _METASCHEMA = re.compile(r"https?://json-schema\.org/")
 
 def takes_too_long(schema: Any, value: Any = _ANY, most: int = MAX_STEPS) -> bool:
     """True if checking a value takes more steps; without a value, if it may for some value."""
-    todo, alone = [(schema, value)], set[tuple[int, int]]()
+    todo, unbranched = [(schema, value)], set[tuple[int, int]]()
     for _ in range(most):
         if not todo:
             return False
         part, instance = todo.pop()
         if not todo:  # reached without branching: the validator ends such a loop
-            if (id(part), id(instance)) in alone:
+            if (id(part), id(instance)) in unbranched:
                 return False
-            alone.add((id(part), id(instance)))
+            unbranched.add((id(part), id(instance)))
         if isinstance(part, dict):
             todo += _applied(part, schema, instance)
     return True
@@ -156,8 +156,8 @@ class SchemaError(NamedTuple):
     @property
     def sentence(self) -> str:
         """The message after its position; shortened if long."""
-        where = ".".join(map(str, self.where))
-        return cut(f"{where}: {self.message}" if where else self.message)
+        location = ".".join(map(str, self.where))
+        return cut(f"{location}: {self.message}" if location else self.message)
 
 
 class UnusableSchema(ValueError):
@@ -278,9 +278,9 @@ def _translate_ignored(part: Any) -> None:
 def _references(value: Any, reference: str, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
     """Return the paths of the keywords with this reference."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    below = [path_ for key, part in parts for path_ in _references(part, reference, (*path, key))]
-    own = [(*path, key) for key in _REFERENCES if value.get(key) == reference] if isinstance(value, dict) else []
-    return [*below, *own]
+    nested_paths = [path_ for key, part in parts for path_ in _references(part, reference, (*path, key))]
+    own_paths = [(*path, key) for key in _REFERENCES if value.get(key) == reference] if isinstance(value, dict) else []
+    return [*nested_paths, *own_paths]
 
 
 def _names_in(value: list[Any]) -> list[str]:
@@ -291,11 +291,11 @@ def _repair(schema: Any, path: Sequence[str | int]) -> bool:
     """Translate the keyword at this path, or drop it. Returns True if the meaning is unchanged."""
     if not path:
         raise UnusableSchema("its schema is not an object")
-    *above, keyword = path
-    for step in above:
+    *parents, keyword = path
+    for step in parents:
         schema = schema[_key(schema, step)]
     value = schema.pop(_key(schema, keyword))
-    keyword = "" if above and above[-1] in SCHEMAS_BY_NAME else keyword  # a property name, not a keyword
+    keyword = "" if parents and parents[-1] in SCHEMAS_BY_NAME else keyword  # a property name, not a keyword
     limit = _LIMITS.get(str(keyword))
     if value is True and limit in schema:
         schema[keyword] = schema.pop(limit)
@@ -425,8 +425,8 @@ def _told(error: ValidationError) -> SchemaError:
     message = error.message
     if (options := getattr(error.kind, "options", None)) is not None:  # the library names only some of the options
         message = f"{json_of(error.instance)} is not one of {', '.join(map(json_of, options))}"
-    if (wanted := FORMATS_IN_WORDS.get(getattr(error.kind, "format", ""))) is not None:
-        message = f"{json_of(error.instance)} is not {wanted}"
+    if (description := FORMATS_IN_WORDS.get(getattr(error.kind, "format", ""))) is not None:
+        message = f"{json_of(error.instance)} is not {description}"
     if error.kind.name == "required":
         message = f"{json_of(getattr(error.kind, 'property', ''))} is missing"
     return SchemaError(tuple(error.instance_path), message, error.kind.name, tuple(getattr(error.kind, "unexpected", ())))
