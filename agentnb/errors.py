@@ -325,11 +325,11 @@ def _first_lines(problems: Sequence[str]) -> list[str]:
 LIKE = 0.6
 """Minimum similarity (1: identical) for suggesting a name."""
 MAX_KNOWN = 8
-"""Maximum number of known names in advice if none is similar."""
+"""Maximum number of known names in advice without a similar name."""
 
 
 def nearest(name: str, known: Iterable[str], most: int = 3) -> tuple[NameOne, ...]:
-    """Return advice with the known names most similar to ``name``; empty if none is similar.
+    """Return advice with the known names most similar to ``name``; empty without a similar name.
 
     Ignores leading hyphens.
     """

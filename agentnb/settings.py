@@ -32,7 +32,7 @@
 Addresses and keys named by files and logs must be allowed (`agentnb.models.destinations.allowed_urls`);
 `personal_folder` stores the answers.
 
-A key is identified by the name of its variable. It is looked up in this kernel (where ``%agent key NAME`` stores it), in the
+A key is identified by the name of its variable, and looked up in this kernel (where ``%agent key NAME`` stores it), in the
 environment, and in the system's keyring, if the package ``keyring`` is installed. Any other variable can hold a key as well.
 
 The last eight rows end with the default (``its own``: the model's own), which also replaces an invalid value: not a number,
@@ -231,7 +231,7 @@ def max_iterations() -> int:
 
 
 def max_tokens() -> int | None:
-    """Return the maximum tokens of a reply, from ``AGENT_MAX_TOKENS``; None leaves it to each model."""
+    """Return the maximum tokens of a reply, from ``AGENT_MAX_TOKENS``, or None for the model's own limit."""
     return _number("AGENT_MAX_TOKENS", None, 1)
 
 
@@ -476,7 +476,7 @@ def keep_in_keyring(name: str, text: str) -> bool:
 
 
 def from_keyring(name: str) -> str:
-    """Return the keyring's value for this name; blank if there is none, or the query fails."""
+    """Return the keyring's value for this name; blank if missing, or if the query fails."""
     keyring = _keyring()
     try:
         return "" if keyring is None else str(keyring.get_password(SERVICE, name) or "").strip()
@@ -552,7 +552,7 @@ def _keyring() -> Any:
 
 
 def _in_keyring(variable: str) -> str:
-    """Return the keyring's value for this name, queried once; blank if there is none or the query fails."""
+    """Return the keyring's value for this name, queried once; blank if missing, or if the query fails."""
     with _held.keyring_lock:
         if variable not in _held.in_keyring:
             _held.in_keyring[variable] = from_keyring(variable)

@@ -36,14 +36,15 @@ class Extension:
 
     ``prompt`` follows the agent's own system prompt and the notes on its repository and tools. ``tools`` follow the agent's
     own; they are offered to the model, and need not be named to recover the run. ``policies`` are asked before those of the
-    agent's policy, and so may decide first; ``limits`` after all, as they stop what another policy would continue. ``guides``,
-    ``gates`` and ``detectors`` follow those of the agent's policy; the agent's own ``gates`` come last. ``agent_settings`` are
-    settings for the agent: limits by name, ``on_limit`` and ``policy`` where it has none of its own, and ``model`` instead of
-    its own. ``virtual_tools`` are handlers by the names of calls, asked before any tool: ``handler(arguments, context)``, sync
-    or async, receives the model's original arguments and a `ToolContext`, and returns the result. ``context``: the context of
-    the runs, as made by `ContextType`; ``continuing`` returns the extension for a run that continues this one. ``endings`` are
-    asked when a run would end as completed: each may insert another round or an `Interlude`. ``keeps`` return text that a
-    compaction leaves in the conversation verbatim. ``settings`` are plain data for the log.
+    agent's policy, and so may decide first; ``limits`` are asked last, as they stop runs that another policy would continue.
+    ``guides``, ``gates`` and ``detectors`` follow those of the agent's policy; the agent's own ``gates`` come last.
+    ``agent_settings`` are settings for the agent: limits by name, ``on_limit`` and ``policy`` where it has none of its own, and
+    ``model`` instead of its own. ``virtual_tools`` are handlers by the names of calls, asked before any tool:
+    ``handler(arguments, context)``, sync or async, receives the model's original arguments and a `ToolContext`, and returns the
+    result. ``context``: the context of the runs, as made by `ContextType`; ``continuing`` returns the extension for a run that
+    continues this one. ``endings`` are asked when a run would end as completed: each may insert another round or an
+    `Interlude`. ``keeps`` return text that a compaction leaves in the conversation verbatim. ``settings`` are plain data for
+    the log.
     """
 
     name: str

@@ -46,7 +46,7 @@ class DrawnSet(NamedTuple):
 
 
 Draw: TypeAlias = Callable[[Run], "DrawnSet | None"]
-"""Called before the first round and after each, before the policies decide; None keeps the set in force."""
+"""Called before the first round and after each, before the policies decide. Returns None to keep the set in force."""
 
 
 @dataclass(frozen=True, slots=True)

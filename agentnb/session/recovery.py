@@ -126,7 +126,7 @@ def workflow_again(
 
     ``tools``, ``gates``, ``agents`` and ``actions`` are its original ones from Python; ``model``: a replacement; ``guidance``:
     the guidance set of its agents, if custom. Raises `SettingsError` if a gate is missing, or if its model was an object in
-    Python and none is given.
+    Python and is not passed again.
     """
     all_gates = tuple(gates)
     check_gates(run, all_gates)

@@ -36,8 +36,8 @@ _confirmed_here: set[str] = set()
 def load_server_file(servers: Servers, name: str, ask: Callable[[str], str] | None) -> ServerList:
     """Configure the servers of a file, after the person's confirmation on first use and after each change.
 
-    ``ask``: writes a question and returns the person's line; None if nobody is present. Raises `SettingsError`, and configures
-    nothing, if the file cannot be read, nobody is present, or the person declines.
+    ``ask``: writes a question and returns the person's line, or None if nobody is present. Raises `SettingsError`, and
+    configures nothing, if the file cannot be read, nobody is present, or the person declines.
     """
     check_person(CONFIGURING, is_lasting=True)
     path = Path(name).expanduser().absolute()

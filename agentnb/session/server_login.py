@@ -33,7 +33,7 @@ def log_in(
     """Let the person log in to a server, restart its connections, and return a report.
 
     ``tell``: shows a text, and as a second argument its address. ``ask``: writes a question and returns the person's line
-    without echo; None if nobody is present. ``scope``: additional rights to request; ``client``: the id of a client that is
+    without echo, or None if nobody is present. ``scope``: additional rights to request; ``client``: the id of a client that is
     already registered. Raises `ServerFailed`, and `SettingsError` for a server without a login, or if nobody is present.
     """
     check_person(LOGGING_IN, is_lasting=True)

@@ -250,7 +250,7 @@ class RunFacts:
         return self._agent_states.position
 
     stop_reason: str | None = _read(
-        "_stop_reason", "Reason for the end: natural, max_rounds, cancelled, error and so on. None while it runs."
+        "_stop_reason", "Reason for the end: natural, max_rounds, cancelled, error and so on; None while it runs."
     )
     error: e.RunError | None = _read("_error", "The error, if the run failed.")
     failed_at: str = _read("_failed_at", "The part whose error ended the run: model, store, reply or agentnb; else empty.")
