@@ -30,5 +30,5 @@ def accept_as_now(servers: Servers, live: LiveServer, ask: Callable[[str], str] 
         if reply.strip().lower() not in ("y", "yes"):
             raise SettingsError("Nothing was accepted", "Its tools ask before each call")
     is_kept = accept(live.server, tools)
-    report = f"{name} is accepted as it is now: rules apply to it" if changes else f"{name} is as it was first seen"
+    report = f"{name} is accepted as it is now: rules count for it" if changes else f"{name} is as it was first seen"
     return report if is_kept else f"{report}. Your own folder is not writable, so this applies to this process only"

@@ -79,7 +79,7 @@ def test_an_expression_without_a_value_is_an_error_that_says_what_to_write(subte
         "query.upper": ["query is the text 'How many?', and has no upper"],
         "results['-1']": ["results is a list, and has no -1"],
         "results[true]": ["is not an index"],
-        "plan[0]": ["names nothing"],
+        "plan[0]": ["is not a key"],
         "iteration[0]": ["iteration is the number 2"],
         "len(iteration)": ["has no length"],
         "iteration + query": ["a number and a text"],

@@ -127,7 +127,7 @@ WRONG: dict[str, tuple[list[Fact], str]] = {
     "an answer after the process died": ([ASKED, RECOVERED, ANSWERED], "not open"),
     "a summary of what is not there": (
         [*begun(0), summed_up(1, 9)],
-        "messages that there are not: 1 to 9 of 1",
+        "messages that do not exist: 1 to 9 of 1",
     ),
     "a summary turned round": ([*begun(0), summed_up(1, 0)], "1 to 0"),
     "a loop turned round": (

@@ -105,7 +105,7 @@ def test_a_variable_that_there_is_not_is_refused_with_those_most_like_it(snapsho
 def test_a_text_is_a_text(subtests: pytest.Subtests) -> None:
     for text in [None, 3, ["Words."], b"Words."]:
         with subtests.test(text=text):
-            with pytest.raises(SettingsError, match="The part text is"):
+            with pytest.raises(SettingsError, match="The part text must be a text"):
                 own_set(text=text)
 
 
