@@ -43,7 +43,7 @@ class Agent(AgentSettings):
     `Extension`. ``detect``: live detectors, by the name of a preset such as ``default`` or your own: a nudge, a block of the
     repeated call and a stop follow, in this order.
 
-    Limits of a run, by default none; ``"none"`` overrides those of policy and extensions. ``max_rounds``: model calls, 1 to
+    Limits of a run, by default none (``"none"`` overrides those of policy and extensions): ``max_rounds``: model calls, 1 to
     1,000. ``max_tool_calls``: tool calls of the run. ``max_tool_calls_per_turn``: since the person's last message.
     ``max_seconds``: time, without waits for the person. ``max_tokens``: sent and received, in all its model calls. ``budget``:
     US dollars; shared with nested runs started by its tools. ``unpriced``: allow a budget although the model's price is
