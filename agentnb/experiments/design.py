@@ -184,7 +184,7 @@ def design_of(
     sizes, runs = _sizes(tasks), repeats * max(1, len(models))
     alpha = looks[-1].level if looks else ALPHA
     assumption, effects = (BY_ROUND, ()) if is_by_round else _minimum_effects(sizes, runs, primary, pilot, pass_rate, alpha)
-    known = [effect for effect in effects if effect is not None]
+    known_effects = [effect for effect in effects if effect is not None]
     seconds = None if pilot is None or pilot.seconds is None else pilot.seconds * cells / places
     return Design(
         tasks=len(tasks),
@@ -194,11 +194,11 @@ def design_of(
         cells=cells,
         cost=expected_cost(cells, pilot, is_free=is_free),
         seconds=seconds,
-        minimum_effect=max(known, default=None),
+        minimum_effect=max(known_effects, default=None),
         assumption=assumption,
         unseeded=unseeded,
         clusters=len(sizes),
-        least_effect=min(known) if len(known) > 1 else None,
+        least_effect=min(known_effects) if len(known_effects) > 1 else None,
         looks=looks,
     )
 

@@ -123,8 +123,8 @@ class Experiment:
 
     def __post_init__(self) -> None:
         for name in ("tasks", "variants", "models", "checks"):
-            if isinstance(given := getattr(self, name), Iterator):  # read more than once
-                object.__setattr__(self, name, tuple(given))
+            if isinstance(value := getattr(self, name), Iterator):  # read more than once
+                object.__setattr__(self, name, tuple(value))
         if self.folder is not None and self.folder is not False and not isinstance(self.folder, str | Path):
             raise SettingsError(f"folder={self.folder!r} is not a folder", "Give a path, or False for memory only")
 
@@ -134,15 +134,15 @@ class Experiment:
         """Raise `ExperimentProblems` with all that is wrong. Calls no model and runs no tool."""
         problems = [*self._read.problems]
         if not problems:
-            plain = [one for one in self._read.checks if not one.is_asked]
+            plain = [check for check in self._read.checks if not check.is_asked]
             have_folders = bool(self._sandboxes)
             problems += example_problems(plain, self._read.tasks, self.check_seconds, have_folders=have_folders)
             problems += check_models(self._read.variants, self._models, self.budget)
             problems += judge_problems(self._judges, self.budget)
             rows = [task.row for task in self._read.tasks]
             records = self._records.path if isinstance(self._records, ExperimentFolder) else None
-            where = {"outside_sandbox": self.outside_sandbox, "executor": self.executor}
-            problems += folder_problems(self._works, rows, records=records, **where)
+            options = {"outside_sandbox": self.outside_sandbox, "executor": self.executor}
+            problems += folder_problems(self._works, rows, records=records, **options)
             problems += size_problems(self._read.tasks, self._assignment.compared(self._read.variants))
             problems += look_problems((self._original or self)._read.tasks, self._read.looks, self.seed)
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:
@@ -172,7 +172,7 @@ class Experiment:
             models=tuple(map(name_of, self._models)),
             repeats=self.repeats + sum(extra for _, extra in self._more),
             cells=sum(map(len, self._schedules)),
-            primary=next((one for one in read.checks if one.name == read.primary), None),
+            primary=next((check for check in read.checks if check.name == read.primary), None),
             places=self._places,
             is_free=self._is_free,
             unseeded=self._unseeded,
@@ -243,8 +243,8 @@ class Experiment:
         marked = {} if plan is None else _retried(plan, rows)
         failed = tuple([key for key, row in rows.items() if not row.is_completed and key not in marked])
         if plan is None or not failed:
-            what = "All failed runs are marked already" if marked else "There is no failed run to make again"
-            raise SettingsError(what, "Run it: await exp.run()" if marked else "See exp.results().table()")
+            problem = "All failed runs are marked already" if marked else "There is no failed run to make again"
+            raise SettingsError(problem, "Run it: await exp.run()" if marked else "See exp.results().table()")
         self._records.keep_plan(with_note(plan, "retried", f"{counted(len(failed), 'run')} again: {reason.strip()}", failed))
         return self
 
@@ -286,7 +286,7 @@ class Experiment:
     def _write_report(self, results: Results, path: str | Path, primary: Any) -> Path:
         read, base = self._read, self._original or self
         planned = Counter(read.variants[cell.variant].name for schedule in self._schedules for cell in schedule)
-        settings = {one.name: getattr(base, one.name) for one in fields(base) if not one.name.startswith("_")}
+        settings = {setting.name: getattr(base, setting.name) for setting in fields(base) if not setting.name.startswith("_")}
         setup = Setup(read.tasks, read.variants, read.checks, planned, settings, base._source)
         return write_report(results, setup, path, primary)
 
@@ -297,13 +297,13 @@ class Experiment:
 
     def _not_run(self) -> tuple[Row, ...]:
         """Return the cells that have no row yet, as rows that name the cell."""
-        work, known = self._work, self._records.rows()
+        work, rows = self._work, self._records.rows()
         return tuple(
             [
                 Row(**work.fields_of(cell, schedule.model_name(cell)), status=NOT_RUN)
                 for schedule in self._schedules
                 for cell in schedule
-                if cell.key not in known
+                if cell.key not in rows
             ]
         )
 
@@ -342,7 +342,7 @@ class Experiment:
 
     @property
     def _judges(self) -> list[Check]:
-        return [one for one in self._read.checks if one.is_asked]
+        return [check for check in self._read.checks if check.is_asked]
 
     @cached_property
     def _models(self) -> tuple[str | Model, ...]:
@@ -354,7 +354,7 @@ class Experiment:
 
     @property
     def _works(self) -> dict[str, Agent | Workflow]:
-        return {one.name: one.work for one in self._read.variants}
+        return {variant.name: variant.work for variant in self._read.variants}
 
     @property
     def _sandboxes(self) -> dict[str, str]:
@@ -362,7 +362,7 @@ class Experiment:
 
     @property
     def _variant_names(self) -> tuple[str, ...]:
-        return tuple([one.name for one in self._read.variants])
+        return tuple([variant.name for variant in self._read.variants])
 
     @property
     def _unseeded(self) -> tuple[str, ...]:
@@ -404,9 +404,9 @@ class Experiment:
         done = rows.keys() - (_retried(plan, rows) if plan else {})
         return next((schedules for _, schedules in self._steps if not _keys_of(schedules) <= done), self._schedules)
 
-    def _schedule(self, places: Sequence[int], repeats: int, **which: Any) -> Schedule:
+    def _schedule(self, places: Sequence[int], repeats: int, **options: Any) -> Schedule:
         read = self._read
-        return Schedule(read.tasks, places, read.variants, self._model_names, repeats, self.seed, self.seeds, **which)
+        return Schedule(read.tasks, places, read.variants, self._model_names, repeats, self.seed, self.seeds, **options)
 
     def _pilot_schedule(self, n: int) -> Schedule:
         if type(n) is not int or n < 1:
@@ -421,11 +421,11 @@ class Experiment:
         read = base._read
         return {
             "primary": read.primary,
-            "arms": {one.name: one.content for one in read.variants},
-            "tools": {one.name: one.tools for one in read.variants},
-            "checks": {one.name: one.content for one in read.checks},
+            "arms": {variant.name: variant.content for variant in read.variants},
+            "tools": {variant.name: variant.tools for variant in read.variants},
+            "checks": {check.name: check.content for check in read.checks},
             "exclusions": [*EXCLUSIONS],
-            "tasks": {"count": len(read.tasks), "content": content_hash([(one.id, one.content) for one in read.tasks])},
+            "tasks": {"count": len(read.tasks), "content": content_hash([(task.id, task.content) for task in read.tasks])},
             "models": [*base._model_names],
             "repeats": base.repeats,
             "runs": sum(map(len, base._schedules)),
@@ -488,8 +488,8 @@ class Experiment:
                 raise StoreError(f"The folder of the experiment is gone: {records!r}", "Its rows are lost; run it again")
             end = control.progress
             if end.state == "budget":
-                told = f"the budget of ${self.budget:g} was reached after {end.done:,} of {end.total:,} runs"
-                records.keep_plan(with_note(plan, end.state, told))
+                text = f"the budget of ${self.budget:g} was reached after {end.done:,} of {end.total:,} runs"
+                records.keep_plan(with_note(plan, end.state, text))
             results = self.results()
             records.cover(bool(results.missing))
             return results
@@ -500,8 +500,8 @@ class Experiment:
         if plan is None:
             plan = Plan(self.id, self._frozen_hash, self._frozen, datetime.now(UTC), versions=versions_here())
             self._records.keep_plan(plan)
-        for place, (more, extra) in enumerate(self._more):
-            of_extension = content_hash(place, [(one.id, one.content) for one in more], extra)
+        for number, (more, extra) in enumerate(self._more):
+            of_extension = content_hash(number, [(task.id, task.content) for task in more], extra)
             if all(of_extension not in note.keys for note in plan.notes):
                 added = [*([counted(len(more), "task")] if more else []), *([counted(extra, "repeat")] if extra else [])]
                 text = f"extended by {' and '.join(added)} after its first run"
@@ -527,7 +527,7 @@ class Experiment:
     @property
     def _work(self) -> Work:
         read, models = self._read, self._models or (None,)
-        checks = [one for one in read.checks if not one.is_asked]
+        checks = [check for check in read.checks if not check.is_asked]
         seconds, is_outside = float(self.check_seconds), self.outside_sandbox
         return Work(self.id, read.tasks, read.variants, models, checks, read.primary, self.approve, seconds, is_outside)
 
@@ -545,12 +545,12 @@ class Experiment:
         return self.places or (AT_A_TIME if self.executor == "kernel" else cores())
 
     def _executor(self, work: Work, records: Records, spending: CellSpending) -> Executor:
-        here = InKernel(work, records, spending, self.places or AT_A_TIME)
+        in_kernel = InKernel(work, records, spending, self.places or AT_A_TIME)
         if self.executor == "kernel":
-            return here
+            return in_kernel
         if self.executor == "processes":
             return InProcesses(work, records, spending, self.places, partial(continued_job, records, work))
-        return InPool(self.executor, work, records, spending, self.places, here)
+        return InPool(self.executor, work, records, spending, self.places, in_kernel)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Pilot:
         return None if self.components is None else compute_task_deviation(self.components, repeats)
 
     def __repr__(self) -> str:
-        alike = "unknown" if self.clustering is None else f"{self.clustering:.2f}"
+        clustering = "unknown" if self.clustering is None else f"{self.clustering:.2f}"
         cost = "unknown" if self.cost is None else f"${self.cost:.4g}"
         seconds = "unknown" if self.seconds is None else f"{self.seconds:.3g} s"
         failed = f", {len(self.reasons)} did not complete" if self.reasons else ""
@@ -49,7 +49,7 @@ class Pilot:
         spread = "unknown" if deviation is None else f"{deviation:.2f}"
         return (
             f"Pilot of {self.runs} runs over {self.tasks} tasks{failed}: deviation of task differences {spread}, "
-            f"clustering {alike}, cost a run {cost}, time a run {seconds}. Means by variant are not shown"
+            f"clustering {clustering}, cost a run {cost}, time a run {seconds}. Means by variant are not shown"
         )
 
 
@@ -57,18 +57,18 @@ def pilot_of(primary: str, rows: Sequence[Row], variants: Sequence[str]) -> Pilo
     """Return what the rows of a pilot say of the primary."""
     arms = [[row for row in rows if row.variant == name] for name in variants]
     pairs = combinations([cell_values(arm, primary) for arm in arms], 2)
-    found = [one for a, b in pairs if (one := estimate_components(differences_of(a, b))) is not None]
+    components = [estimate for a, b in pairs if (estimate := estimate_components(differences_of(a, b))) is not None]
     values_by_arm = [values_by_task(arm, primary) for arm in arms]
-    alike = [each for values in values_by_arm if (each := estimate_intraclass_correlation(values)) is not None]
+    correlations = [estimate for values in values_by_arm if (estimate := estimate_intraclass_correlation(values)) is not None]
     values = [value for row in rows if (value := row.value(primary)) is not None]
     passes = {*values} <= {0.0, 1.0} and values
     costs, seconds = [row.spent for row in rows], [row.seconds for row in rows if row.seconds is not None]
     return Pilot(
         runs=len(rows),
         tasks=len({row.task for row in rows}),
-        components=max(found, key=lambda one: compute_task_deviation(one, 1), default=None),
-        clustering=fmean(alike) if alike else None,
-        cost=fmean([one or 0.0 for one in costs]) if costs and None not in costs else None,
+        components=max(components, key=lambda estimate: compute_task_deviation(estimate, 1), default=None),
+        clustering=fmean(correlations) if correlations else None,
+        cost=fmean([cost or 0.0 for cost in costs]) if costs and None not in costs else None,
         seconds=fmean(seconds) if seconds else None,
         reasons=tuple([(row.run_id, row.reason) for row in rows if not row.is_completed]),
         pass_rate=(sum(values) + 0.5) / (len(values) + 1) if passes else None,

@@ -75,8 +75,8 @@ class Names:
             self.problems.add(line, f"{name} is a {type(value).__name__}, not a check", "A check is a function of the run")
             return None
         if isinstance(name, str) and name.isidentifier() and name not in SHIPPED and name not in MEASURES:
-            known = [*SHIPPED, *MEASURES, *self._public(callable)]
-            self.problems.add(line, f"There is no check {name!r}", near(name, known))
+            names = [*SHIPPED, *MEASURES, *self._public(callable)]
+            self.problems.add(line, f"There is no check {name!r}", near(name, names))
             return None
         return name
 

@@ -24,10 +24,10 @@ from agentnb.tools.mcp.server import is_word
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, plain, read_mapping, read_yaml
 
-KEYS = tuple([one.name for one in fields(Experiment) if not one.name.startswith("_")])
+KEYS = tuple([field.name for field in fields(Experiment) if not field.name.startswith("_")])
 """The keys of an experiment in YAML."""
 NEEDED = ("tasks", "variants")
-SETTINGS = tuple([one.name for one in fields(AgentSettings) if one.init])
+SETTINGS = tuple([field.name for field in fields(AgentSettings) if field.init])
 VARIABLES = ("output", "history", "detect", "policy", "extensions")
 """Settings of agents whose text may be the name of a variable."""
 LISTS = ("tools", "gates")
@@ -66,7 +66,9 @@ def read_experiment(
         _check_keys(node, problems)
         values = {key: _READERS.get(key, _plain)(entry.value, names) for key, entry in node.entries.items() if key in KEYS}
     if problems.found:
-        raise ExperimentProblems.of([one.worded(commands) for one in sorted(problems.found, key=lambda one: one.line)])
+        raise ExperimentProblems.of(
+            [problem.worded(commands) for problem in sorted(problems.found, key=lambda problem: problem.line)]
+        )
     return Experiment(**values, _source=text.strip())
 
 
@@ -90,7 +92,7 @@ def _tasks(node: Node, names: Names) -> Any:
         if TRACES not in node.entries:
             names.problems.add(node.line, "Tasks are rows, or a mapping with traces:", 'Such as - {id: a, prompt: "..."}')
         return plain(node)
-    return [_task(one, names) for one in node.items]
+    return [_task(item, names) for item in node.items]
 
 
 def _task(node: Node, names: Names) -> Any:
@@ -103,7 +105,7 @@ def _variants(node: Node, names: Names) -> Any:
     if isinstance(node, MappingNode):
         return {key: _variant(entry.value, names) for key, entry in node.entries.items()}
     if isinstance(node, ListNode):
-        return {_name(one): _variant(one, names) for one in node.items}
+        return {_name(item): _variant(item, names) for item in node.items}
     return names.variable(node.value, node.line, "mapping of variants", lambda value: isinstance(value, Mapping))
 
 
@@ -123,14 +125,14 @@ def _agent(node: Node, names: Names) -> Any:
 
 def _settings(node: MappingNode, names: Names) -> dict[str, Any]:
     """Return the settings of an agent; names of tools, gates, guidance sets and models are looked up."""
-    known = (*SETTINGS, PROMPT, HOME)
-    found: dict[str, Any] = {}
+    allowed = (*SETTINGS, PROMPT, HOME)
+    settings: dict[str, Any] = {}
     for key, entry in node.entries.items():
-        if key not in known:
-            names.problems.add(entry.line, f"An agent has no setting {key!r}", near(key, known))
+        if key not in allowed:
+            names.problems.add(entry.line, f"An agent has no setting {key!r}", near(key, allowed))
         else:
-            found[key] = _setting(key, entry.value, names)
-    return found
+            settings[key] = _setting(key, entry.value, names)
+    return settings
 
 
 def _setting(key: str, node: Node, names: Names) -> Any:
@@ -146,22 +148,22 @@ def _setting(key: str, node: Node, names: Names) -> Any:
 
 def _functions(key: str, node: Node, names: Names) -> list[Any]:
     """Return functions by their names; the name of a list stands for its items."""
-    found: list[Any] = []
-    for one in _items(node):
-        name = plain(one)
+    functions: list[Any] = []
+    for item in _items(node):
+        name = plain(item)
         is_named = key == "tools" and name not in names.variables and (tools_of_word(str(name)) or is_word(str(name)))
-        value = name if is_named else names.variable(name, one.line, key.removesuffix("s"), callable, hint=DEFINE_IT)
-        found += value if isinstance(value, list | tuple) else [value]
-    return found
+        value = name if is_named else names.variable(name, item.line, key.removesuffix("s"), callable, hint=DEFINE_IT)
+        functions += value if isinstance(value, list | tuple) else [value]
+    return functions
 
 
 def _models(node: Node, names: Names) -> Any:
-    found = [names.model(plain(one)) for one in _items(node)]
-    return found or None
+    models = [names.model(plain(item)) for item in _items(node)]
+    return models or None
 
 
 def _checks(node: Node, names: Names) -> list[Any]:
-    return [_check(one, names) for one in _items(node)]
+    return [_check(item, names) for item in _items(node)]
 
 
 def _check(node: Node, names: Names) -> Any:

@@ -36,10 +36,10 @@ def agreement(labels: LabelSource) -> Agreement:
     """
     import numpy as np
 
-    given: dict[str, dict[str, str]] = {}
-    for one in labels_of(labels):
-        given.setdefault(one.subject, {})[one.who] = one.word or str(one.label)
-    several = [words for words in given.values() if len(words) > 1]
+    words_by_subject: dict[str, dict[str, str]] = {}
+    for label in labels_of(labels):
+        words_by_subject.setdefault(label.subject, {})[label.who] = label.word or str(label.label)
+    several = [words for words in words_by_subject.values() if len(words) > 1]
     if not several:
         raise SettingsError("No two people labelled the same run", 'Each labels with a name: label(runs, who="ada")')
     names = [*dict.fromkeys(word for words in several for word in words.values())]
@@ -47,8 +47,8 @@ def agreement(labels: LabelSource) -> Agreement:
     draws = np.random.default_rng(0).integers(0, len(several), (RESAMPLES, len(several)))
     alpha = float(_alpha(counts, np.arange(len(several))[None])[0])
     resampled = _alpha(counts, draws)
-    known = resampled[np.isfinite(resampled)]  # a resample in which all say the same has no chance agreement
-    limits = np.percentile(known, (2.5, 97.5)) if len(several) > 1 and np.isfinite(alpha) else None
+    finite = resampled[np.isfinite(resampled)]  # a resample in which all say the same has no chance agreement
+    limits = np.percentile(finite, (2.5, 97.5)) if len(several) > 1 and np.isfinite(alpha) else None
     return Agreement(
         alpha if np.isfinite(alpha) else None,
         None if limits is None else (float(limits[0]), float(limits[1])),

@@ -120,11 +120,11 @@ class Judge(AskedCheck):
 
         runs, bench = load_traces(source), bench_of(source, None if budget is None else Budget(budget))
         asked = await at_a_time([partial(self.ask, run, bench, run.prompt) for run in runs])
-        found = [
-            (run.id, one.verdict.answer, one.verdict.reason, one.verdict.run_id, _cost(one), one.verdict.error)
-            for run, one in zip(runs, asked, strict=True)
+        rows = [
+            (run.id, reply.verdict.answer, reply.verdict.reason, reply.verdict.run_id, _cost(reply), reply.verdict.error)
+            for run, reply in zip(runs, asked, strict=True)
         ]
-        return pd.DataFrame(found, columns=["run_id", "verdict", "reason", "judge_run", "cost", "error"])
+        return pd.DataFrame(rows, columns=["run_id", "verdict", "reason", "judge_run", "cost", "error"])
 
     # Two runs
 
@@ -143,7 +143,7 @@ class Judge(AskedCheck):
         verdicts = None if comparison.records is None else comparison.records.verdicts
         spending = None if budget is None else Budget(budget)
         bench = Bench(spending=spending) if verdicts is None else Bench(verdicts, spending)
-        pairs = [(one.row, other.row) for one, other in comparison.pairs if one.row.run_id and other.row.run_id]
+        pairs = [(a.row, b.row) for a, b in comparison.pairs if a.row.run_id and b.row.run_id]
         choices = await at_a_time([partial(self._choose_of, comparison, a, b, bench) for a, b in pairs])
         return preferences_of(comparison, pairs, choices)
 

@@ -52,11 +52,11 @@ class Preferences:
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
         head = f"{counted(len(self.table), 'pair')} of {self.a} (a) and {self.b} (b): {counts}"
-        found = self.analysis
-        if isinstance(found, TooFewTasks):
-            return f"{head}\n{found.shortage}: {found.remedy}"
-        interval = "" if found.interval is None else f" [{signed(found.interval[0])}, {signed(found.interval[1])}]"
-        return f"{head}\nShare for a minus share for b: {signed(found.value)}{interval}, p = {found.p_value:.3g}"
+        analysis = self.analysis
+        if isinstance(analysis, TooFewTasks):
+            return f"{head}\n{analysis.shortage}: {analysis.remedy}"
+        interval = "" if analysis.interval is None else f" [{signed(analysis.interval[0])}, {signed(analysis.interval[1])}]"
+        return f"{head}\nShare for a minus share for b: {signed(analysis.value)}{interval}, p = {analysis.p_value:.3g}"
 
 
 def preferences_of(comparison: Comparison, pairs: Sequence[tuple[Row, Row]], choices: Sequence[Choice]) -> Preferences:
@@ -70,6 +70,8 @@ def preferences_of(comparison: Comparison, pairs: Sequence[tuple[Row, Row]], cho
         tasks=[row.task for row in rows],
         clusters=[row.cluster_key for row in rows],
     )
-    found = [(a.task, a.model, a.repeat + 1, a.run_id, b.run_id, choice) for (a, b), choice in zip(pairs, choices, strict=True)]
-    table = pd.DataFrame(found, columns=["task", "model", "repeat", "run_a", "run_b", "choice"])
+    records = [
+        (a.task, a.model, a.repeat + 1, a.run_id, b.run_id, choice) for (a, b), choice in zip(pairs, choices, strict=True)
+    ]
+    table = pd.DataFrame(records, columns=["task", "model", "repeat", "run_a", "run_b", "choice"])
     return Preferences(comparison.a, comparison.b, table.astype({"choice": "str"}), analysis)

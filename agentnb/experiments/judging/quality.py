@@ -33,16 +33,16 @@ def quality_of(judge: AskedCheck, labels: LabelSource, runs: Results | RunSource
         if not isinstance(labels, str | Path):
             raise SettingsError("Which runs the labels are of is not known", "Write judge.quality(labels, results)")
         runs = Path(labels).expanduser().absolute().parent
-    decided = {run_id: deciding(given) for run_id, given in assessments_by_run(labels_of(labels)).items()}
+    decided = {run_id: deciding(assessments) for run_id, assessments in assessments_by_run(labels_of(labels)).items()}
     if not decided:
         raise SettingsError("No label says healthy or failed", "Label runs by these words: label(FOLDER)")
-    of_run = {run_id: one.outcome for run_id, one in decided.items() if one is not None}
+    of_run = {run_id: assessment.outcome for run_id, assessment in decided.items() if assessment is not None}
     healthy = {run_id: outcome == "passed" for run_id, outcome in of_run.items() if outcome != "unknown"}
-    known = dict(_known(judge, runs, healthy))
+    facts = dict(_known(judge, runs, healthy))
     judged = [
-        Judged(known[run_id].arm, known[run_id].cluster, label, bool(known[run_id].is_passed))
+        Judged(facts[run_id].arm, facts[run_id].cluster, label, bool(facts[run_id].is_passed))
         for run_id, label in healthy.items()
-        if run_id in known and known[run_id].is_passed is not None
+        if run_id in facts and facts[run_id].is_passed is not None
     ]
     counts = (len(healthy) - len(judged), len(of_run) - len(healthy))
     return JudgeQuality(judge.name, judge.content, healthy, judged, *counts)

@@ -30,12 +30,12 @@ def _records(run: Run, task: str) -> Iterator[dict[str, Any]]:
         yield {"asked": _cut(task)}
     rounds = [*as_left(run)]
     left_out = max(0, len(rounds) - FIRST - LAST)
-    for one in rounds[:FIRST]:
-        yield _of_round(one)
+    for round_ in rounds[:FIRST]:
+        yield _of_round(round_)
     if left_out:
         yield {"rounds_left_out": left_out}
-    for one in rounds[FIRST + left_out :]:
-        yield _of_round(one)
+    for round_ in rounds[FIRST + left_out :]:
+        yield _of_round(round_)
     if not rounds:  # a workflow, or a recorded text
         yield {"answer": _cut(run.text)}
 

@@ -63,13 +63,13 @@ class Assignment(NamedTuple):
 
     def _random_guidance(self, given: Any, problems: list[str], *, aa: bool) -> RandomGuidance | None:
         named, before = variants_by_name(given, problems), len(problems)
-        sets = {str(name): found for name, what in named.items() if (found := _set_of(str(name), what, problems)) is not None}
+        sets = {str(name): words for name, value in named.items() if (words := _set_of(str(name), value, problems)) is not None}
         propensities = self.propensities
         if propensities is None:
             propensities = dict.fromkeys(sets, 1 / max(1, len(sets)))
         elif not isinstance(propensities, Mapping) or {*propensities} != {*map(str, named)}:
             problems.append(f"propensities={propensities!r}: give one for each of the variants {', '.join(map(str, named))}")
-        if not aa and len({found.version for found in sets.values()}) < len(sets):
+        if not aa and len({words.version for words in sets.values()}) < len(sets):
             problems.append("Two of the guidance sets are equal. To see what chance alone does: aa=True")
         if len(problems) > before:
             return None
@@ -85,7 +85,7 @@ class Assignment(NamedTuple):
             return
         if any(task.run is not None for task in tasks):
             yield 'assign="round": forks of recorded runs have rounds without a draw. Give prompts, or assign="run"'
-        for policy in [one.work.settings["policy"] for one in variants if isinstance(one.work, Agent)]:
+        for policy in [variant.work.settings["policy"] for variant in variants if isinstance(variant.work, Agent)]:
             if OWN_POLICY in policy:
                 hint = f"Give one of {', '.join(NAMED)}"
                 yield f'assign="round": lift cannot replay the policy {policy["name"]}, which is your own. {hint}'

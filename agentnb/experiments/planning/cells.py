@@ -61,10 +61,10 @@ class Schedule:
         blocks = array("L", range(len(self.places) * len(self.models) * self.repeats))
         draw.shuffle(blocks)
         for block in blocks:
-            place, rest = divmod(block, len(self.models) * self.repeats)
-            model, repeat = divmod(rest, self.repeats)
+            position, remainder = divmod(block, len(self.models) * self.repeats)
+            model, repeat = divmod(remainder, self.repeats)
             for variant in draw.sample(range(len(self.variants)), len(self.variants)):
-                yield self._cell(self.places[place], variant, model, self.first_repeat + repeat)
+                yield self._cell(self.places[position], variant, model, self.first_repeat + repeat)
 
     def _cell(self, task: int, variant: int, model: int, repeat: int) -> Cell:
         arm, work = self.variants[variant], self.tasks[task]

@@ -77,7 +77,7 @@ class within:  # noqa: N801  # written like the other checks: checks=[within(cos
         return False if False in kept else None if None in kept else True
 
 
-SHIPPED: dict[str, CheckFunction] = {one.__name__: one for one in (passed, score, answered, todos_closed, no_loops)}
+SHIPPED: dict[str, CheckFunction] = {check.__name__: check for check in (passed, score, answered, todos_closed, no_loops)}
 """The checks that can be named as texts."""
 MEASURES = ("cost", "rounds", "seconds", "tokens")
 """Columns that can be the primary measure although no check returns them: less is better."""
@@ -152,15 +152,15 @@ def read_checks(checks: Any, primary: Any, problems: list[str]) -> tuple[tuple[C
         problems.append(f"checks={checks!r} is not a list of checks")
         checks = ()
     read: dict[str, Check] = {}
-    for one in checks:
-        check = _check(one, problems)
+    for item in checks:
+        check = _check(item, problems)
         if check is not None and read.setdefault(check.name, check) != check:
             problems.append(f"Two checks have the name {check.name}. Give one of them another name")
     if isinstance(primary, str) and (primary in read or primary in MEASURES):
         return tuple(read.values()), primary
     if isinstance(primary, str) and primary not in SHIPPED and not _is_expectation(primary):
-        known = [*read, *SHIPPED, *MEASURES]
-        problems.append(str(SettingsError(f"There is no check {primary!r} for the primary", near(primary, known))))
+        names = [*read, *SHIPPED, *MEASURES]
+        problems.append(str(SettingsError(f"There is no check {primary!r} for the primary", near(primary, names))))
         return tuple(read.values()), primary
     check = _check(primary, problems)
     if check is None:
@@ -245,7 +245,10 @@ def _takes_row(function: CheckFunction) -> bool:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return False
-    places = [
-        one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) and one.default is one.empty
+    positional = [
+        parameter
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        and parameter.default is parameter.empty
     ]
-    return len(places) > 1
+    return len(positional) > 1

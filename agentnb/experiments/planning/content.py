@@ -61,7 +61,7 @@ def source_of(value: Any, seen: tuple[int, ...] = ()) -> str:
     if isinstance(value, AgentTool):
         return f"{value.spec} {_content_of_runnable(value.agent, seen)}"
     if isinstance(value, partial):
-        return f"{source_of(value.func, seen)} {[source_of(one, seen) for one in (*value.args, *value.keywords.items())]}"
+        return f"{source_of(value.func, seen)} {[source_of(part, seen) for part in (*value.args, *value.keywords.items())]}"
     function: Any = inspect.unwrap(getattr(value, "function", value))
     if isinstance(function, types.MethodType):
         return f"{type(function.__self__).__qualname__} {source_of(function.__func__, seen)}"
@@ -77,7 +77,7 @@ def source_of(value: Any, seen: tuple[int, ...] = ()) -> str:
     inside = (*seen, id(function))
     cells = [cell.cell_contents for cell in function.__closure__ or () if not _is_empty(cell)]
     held = [*cells, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    return f"{text} {[source_of(one, inside) for one in held]}" if held else text
+    return f"{text} {[source_of(part, inside) for part in held]}" if held else text
 
 
 def content_of_agent(agent: Agent) -> str:
@@ -89,7 +89,7 @@ def content_of_agent(agent: Agent) -> str:
 
 def content_of_workflow(workflow: Workflow) -> str:
     """Return a hash of what a workflow does but for the source of its tools."""
-    agents = {key: content_of_agent(one) for key, one in (workflow.agents or {}).items()}
+    agents = {key: content_of_agent(agent) for key, agent in (workflow.agents or {}).items()}
     return content_hash("workflow", workflow.declared.text, agents, *content_of_servers(servers_of_workflow(workflow)))
 
 
@@ -102,13 +102,13 @@ def servers_of_workflow(workflow: Workflow) -> tuple[ServerTools, ...]:
 def content_of_servers(items: Iterable[ServerTools]) -> list[Any]:
     """Return what counts of MCP servers: their words and identities, those named as they are configured; empty for none."""
     servers = host_here().servers or Servers()
-    found = []
+    contents = []
     for item in items:
         server = item.server
         with suppress(SettingsError):  # one that is not configured is an error of the first run
             server = servers.resolved([item])[0].server
-        found.append((item.word, "" if server is None else server.identity))
-    return [found] if found else []
+        contents.append((item.word, "" if server is None else server.identity))
+    return [contents] if contents else []
 
 
 def _content_of_runnable(runnable: Any, seen: tuple[int, ...]) -> str:
@@ -132,5 +132,5 @@ def _is_empty(cell: types.CellType) -> bool:
 
 def _compiled(code: types.CodeType) -> str:
     """Return the instructions and constants of code; the constants of inner functions by theirs, as their addresses vary."""
-    constants = [_compiled(one) if isinstance(one, types.CodeType) else repr(one) for one in code.co_consts]
+    constants = [_compiled(constant) if isinstance(constant, types.CodeType) else repr(constant) for constant in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {constants}"

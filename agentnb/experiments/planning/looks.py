@@ -47,8 +47,8 @@ def read_looks(given: Any, problems: list[str]) -> tuple[float, ...]:
     if is_list and len(shares) > 1 and shares[-1] == 1 and all(a < b for a, b in pairwise([0, *shares])):
         return tuple(map(float, shares))
     if given is not None:
-        what = "give their number, from 2, or rising shares of the tasks that end with 1, such as [0.5, 1.0]"
-        problems.append(f"looks={given!r}: {what}")
+        advice = "give their number, from 2, or rising shares of the tasks that end with 1, such as [0.5, 1.0]"
+        problems.append(f"looks={given!r}: {advice}")
     return ()
 
 
@@ -85,7 +85,7 @@ def look_problems(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed
     stages = stages_of(tasks, shares, seed)
     if not all(stages):
         return [f"looks: {counted(len(tasks), 'task')} in whole clusters are too few for {len(shares)} looks. Plan fewer"]
-    clusters = [*accumulate(len({tasks[place].cluster_key for place in stage}) for stage in stages)]
+    clusters = [*accumulate(len({tasks[position].cluster_key for position in stage}) for stage in stages)]
     looks = looks_of(stages)
     counts = [(look, count, required_clusters(look.level)) for look, count in zip(looks, clusters, strict=True)]
     early = [(look, count, required) for look, count, required in counts if required is None or count < required]

@@ -35,10 +35,10 @@ def _call_worked(run: Run) -> NearValue:
     """Return whether a work tool ran in the round, and reported success."""
 
     def value(index: int, followed: bool | None) -> bool | None:
-        one = run.rounds[index]
-        if one.reply is None:
+        round_ = run.rounds[index]
+        if round_.reply is None:
             return None
-        return any(record.is_work and record.success is True for record in one.records)
+        return any(record.is_work and record.success is True for record in round_.records)
 
     return value
 

@@ -120,21 +120,21 @@ def folder_problems(
             yield f'{WORK_DIR}: a pool shares no folder with you. Use executor="processes", or leave it out'
         for name, work in works.items():
             if isinstance(work, Agent) and work.work_dir is not None:
-                how = f"Leave {WORK_DIR} out, or make it a column of the tasks"
-                yield f"Variant {name}: each run works in a folder of its own. {how}"
+                advice = f"Leave {WORK_DIR} out, or make it a column of the tasks"
+                yield f"Variant {name}: each run works in a folder of its own. {advice}"
 
 
 def _problems_of_records(records: Path, folders: Iterable[str]) -> Iterable[str]:
     for folder in sorted(folders):
-        way = Path(os.path.relpath(records.resolve(), Path(folder).resolve())).parts
-        if way[:1] != ("..",) and OWN not in way:
+        parts = Path(os.path.relpath(records.resolve(), Path(folder).resolve())).parts
+        if parts[:1] != ("..",) and OWN not in parts:
             yield f"folder={str(records)!r} lies in {folder!r}, the folder of a task, which its logs would change. {ELSEWHERE}"
 
 
 def _problem_of(agent: ForeignAgent, *, outside_sandbox: bool) -> str:
     if installed(agent.known) is None:
-        how = agent.known.install or f"there is no {agent.known.command[0]}"
-        return f"{agent.name} is not installed. Install it: {how}"
+        advice = agent.known.install or f"there is no {agent.known.command[0]}"
+        return f"{agent.name} is not installed. Install it: {advice}"
     try:
         if not outside_sandbox:
             check_sandbox(has_network=True)

@@ -77,8 +77,8 @@ def cluster_key(cluster: str, task: str) -> ClusterKey:
 def places_by_cluster(tasks: Sequence[ExperimentTask]) -> list[list[int]]:
     """Return the places of the tasks of each cluster, in the order of their first tasks."""
     clusters: dict[ClusterKey, list[int]] = {}
-    for place, task in enumerate(tasks):
-        clusters.setdefault(task.cluster_key, []).append(place)
+    for position, task in enumerate(tasks):
+        clusters.setdefault(task.cluster_key, []).append(position)
     return [*clusters.values()]
 
 
@@ -90,13 +90,13 @@ def read_tasks(source: Any, problems: list[str]) -> tuple[ExperimentTask, ...]:
     tasks: list[ExperimentTask] = []
     refused: dict[str, tuple[list[str], Exception]] = {}
     """Places and first error of each problem: a frame without a column has one, whatever else its rows lack."""
-    for place, item in enumerate(_items(source, problems), 1):
+    for number, item in enumerate(_items(source, problems), 1):
         try:
             tasks.append(item if isinstance(item, ExperimentTask) else _task(item))
         except (SettingsError, TypeError) as error:
-            refused.setdefault(getattr(error, "what", str(error)), ([], error))[0].append(str(place))
-    for places, first in refused.values():
-        problems.append(f"{'Tasks' if len(places) > 1 else 'Task'} {listed(places)}: {first}")
+            refused.setdefault(getattr(error, "what", str(error)), ([], error))[0].append(str(number))
+    for numbers, first in refused.values():
+        problems.append(f"{'Tasks' if len(numbers) > 1 else 'Task'} {listed(numbers)}: {first}")
     if not tasks and not problems:
         problems.append('There is no task. Give rows with an id and a prompt: [{"id": "a", "prompt": "..."}]')
     return tuple(tasks)
@@ -111,8 +111,8 @@ def fill_in(template: str, row: Mapping[str, Any]) -> str:
             return str(row[name])
         if not _NAME.fullmatch(name):
             return match.group()
-        what = f"the prompt names {{{{ {name} }}}}, a column that the row lacks"
-        raise SettingsError(what, "To send braces as they are, put the text into a column and name that")
+        problem = f"the prompt names {{{{ {name} }}}}, a column that the row lacks"
+        raise SettingsError(problem, "To send braces as they are, put the text into a column and name that")
 
     return _FIELD.sub(value, template)
 
@@ -124,8 +124,8 @@ def names_column(template: str, row: Mapping[str, Any]) -> bool:
 
 def listed(names: Sequence[str]) -> str:
     """Return the first names, and how many more there are."""
-    rest = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
-    return f"{', '.join(names[:MAX_NAMED])}{rest}"
+    more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
+    return f"{', '.join(names[:MAX_NAMED])}{more}"
 
 
 def prompt_of(row: Mapping[str, Any], template: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The variants of an experiment: guidance sets, policies, settings of an agent, agents and workflows."""
+"""Variants of an experiment: guidance sets, policies, settings of an agent, agents and workflows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OWN_MODEL = ""
 """The name of the model of each variant's own agent."""
 PROMPT = "prompt"
 """The setting of a variant that is no setting of an agent, as `HOME`: a template around the prompt of each task."""
-_SETTINGS = {one.name for one in fields(AgentSettings) if one.init} | {PROMPT, HOME}
+_SETTINGS = {field.name for field in fields(AgentSettings) if field.init} | {PROMPT, HOME}
 
 
 FORKED = ("model", "guidance", "policy", "tools", "detect", "gates", *LIMITS)
@@ -83,15 +83,15 @@ def read_variants(given: Any, base: Any, models: Iterable[str | Model], problems
     first_model = next(iter(models), None)
     try:
         base, rules = _with_own_rules(base)
-        for name, what in named.items():
+        for name, value in named.items():
             try:
-                variants.append(_variant(str(name), what, base, first_model))
+                variants.append(_variant(str(name), value, base, first_model))
             except UnknownModel as error:
                 problems.append(str(error))  # of the experiment's models, and so of each variant
             except (AgentnbError, TypeError) as error:
                 problems.append(f"Variant {name}: {error}")
         if not problems:
-            known_rules(rules, [one.work for one in variants])
+            known_rules(rules, [variant.work for variant in variants])
     except SettingsError as error:
         problems.append(str(error))
     if not named and not problems:
@@ -103,7 +103,9 @@ def equal_variants(variants: Iterable[Variant]) -> list[tuple[str, str]]:
     """Return the names of each variant that has the content of an earlier one, with that one's."""
     first: dict[tuple[str, str], str] = {}
     return [
-        (earlier, one.name) for one in variants if (earlier := first.setdefault((one.content, one.tools), one.name)) != one.name
+        (earlier, variant.name)
+        for variant in variants
+        if (earlier := first.setdefault((variant.content, variant.tools), variant.name)) != variant.name
     ]
 
 
@@ -115,8 +117,8 @@ def forked_changes(variant: Variant) -> list[str]:
 
 def unseeded_models(variants: Iterable[Variant], models: Iterable[str | Model]) -> tuple[str, ...]:
     """Return the names of the models that take no seed, each once; those of a workflow's agents are not counted."""
-    used = [*models] or [one.model for one in variants if one.model is not None]
-    return tuple(dict.fromkeys(name_of(one) for one in used if not takes_seed(one)))
+    used = [*models] or [variant.model for variant in variants if variant.model is not None]
+    return tuple(dict.fromkeys(name_of(model) for model in used if not takes_seed(model)))
 
 
 def read_models(models: Iterable[str | Model] | str | Model | None) -> tuple[str | Model, ...]:
@@ -148,7 +150,7 @@ def variants_by_name(given: Any, problems: list[str]) -> Mapping[str, Any]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         problems.append(f'variants={given!r} is not a mapping. Give names: {{"without": "off", "with": "matrix"}}')
         return {}
-    return {(one if isinstance(one, str) else getattr(one, "name", str(one))): one for one in given}
+    return {(value if isinstance(value, str) else getattr(value, "name", str(value))): value for value in given}
 
 
 def _with_own_rules(base: Any) -> tuple[Any, RuleList]:

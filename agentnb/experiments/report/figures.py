@@ -27,10 +27,10 @@ def figures_of(results: Results, comparisons: Sequence[Comparison]) -> Iterator[
     try:
         if comparisons:
             yield _picture("differences", differences([*comparisons]))
-            for number, one in enumerate(comparisons[:MAX_FLIPS], 1):
-                if one.value_limits == PASSES and one.tasks:
-                    yield _picture(f"flips_{number}", flips(one))
-            if any(len(shares) > 1 for one in comparisons for shares in one.pass_k.values()):
+            for number, comparison in enumerate(comparisons[:MAX_FLIPS], 1):
+                if comparison.value_limits == PASSES and comparison.tasks:
+                    yield _picture(f"flips_{number}", flips(comparison))
+            if any(len(shares) > 1 for comparison in comparisons for shares in comparison.pass_k.values()):
                 yield _picture("pass_k", pass_k([*comparisons]))
         yield _picture("cost_against_success", cost_against_success(results))
     except SettingsError as error:

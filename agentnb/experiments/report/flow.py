@@ -36,8 +36,8 @@ def _grid(arms: Mapping[str, tuple[Mapping[str, int], int]], planned: Mapping[st
     """Return the table of variants by the states of their values and the number of those that are analysed."""
     rows = {name: _counts(states, planned[name], analysed) for name, (states, analysed) in arms.items()}
     columns = [name for name in COLUMNS if name != LATER or any(row[name] for row in rows.values())]
-    told = [[name, *[f"{row[column]:,}" for column in columns]] for name, row in rows.items()]
-    return Grid(["variant", *columns], told, range(1, 1 + len(columns)))
+    cells = [[name, *[f"{row[column]:,}" for column in columns]] for name, row in rows.items()]
+    return Grid(["variant", *columns], cells, range(1, 1 + len(columns)))
 
 
 def _counts(states: Mapping[str, int], planned: int, analysed: int) -> dict[str, int]:

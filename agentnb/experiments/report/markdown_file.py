@@ -50,6 +50,6 @@ def _lines(block: Block, folder: str) -> Iterator[str]:
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> Iterator[str]:
-    lines = ["---:" if place in numbers else "---" for place in range(len(headings))]
+    lines = ["---:" if column in numbers else "---" for column in range(len(headings))]
     for cells in ([escape(name) for name in headings], lines, *[[escape(cell) for cell in row] for row in rows]):
         yield f"| {' | '.join(cells)} |"

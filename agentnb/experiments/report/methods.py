@@ -45,7 +45,7 @@ def methods_of(results: Results, setup: Setup) -> Iterator[Block]:
     yield Paragraph(_randomisation(results, setup))
     yield Paragraph(_analysis(results, setup))
     yield Heading("Variants", is_inner=True)
-    yield Grid(["variant", "what it is"], [[one.name, _change(one)] for one in setup.variants])
+    yield Grid(["variant", "what it is"], [[variant.name, _change(variant)] for variant in setup.variants])
     yield Heading("Models", is_inner=True)
     yield Grid(*_models(results), numbers=range(2, 6))
     yield Paragraph(
@@ -90,7 +90,7 @@ def _randomisation(results: Results, setup: Setup) -> str:
 
 
 def _analysis(results: Results, setup: Setup) -> str:
-    checks = [one.name for one in setup.checks if one.name != results.primary]
+    checks = [check.name for check in setup.checks if check.name != results.primary]
     near = results.plan.frozen.get("near_outcome")
     primary = f"The outcome of rounds is {near}; that of whole runs, which compares no sets, is {results.primary}"
     sentences = [
@@ -117,13 +117,13 @@ def _meaning(results: Results, setup: Setup) -> str:
 
 def _judges(setup: Setup) -> list[tuple[str, str]]:
     """Return the checks that ask a model, with its name."""
-    return [(one.name, name_of(one.function.model)) for one in setup.checks if isinstance(one.function, AskedCheck)]
+    return [(check.name, name_of(check.function.model)) for check in setup.checks if isinstance(check.function, AskedCheck)]
 
 
 def _exclusions(results: Results) -> list[str]:
     """Return what was frozen about runs that are excluded, as the beginning of a sentence."""
-    found = [str(one) for one in results.plan.frozen.get("exclusions", ())]
-    return [f"{one[:1].upper()}{one[1:]}" for one in found] or ["No run is excluded"]
+    texts = [str(text) for text in results.plan.frozen.get("exclusions", ())]
+    return [f"{text[:1].upper()}{text[1:]}" for text in texts] or ["No run is excluded"]
 
 
 def _change(variant: Variant) -> str:
@@ -132,8 +132,8 @@ def _change(variant: Variant) -> str:
         return f"a workflow of the content {variant.content}"
     changes = [f"{name} {_told(value)}" for name, value in (variant.changes or {}).items()]
     changes += [f"prompt {variant.template}"] if variant.template is not None else []
-    told = ", ".join(changes) or "an agent with its own settings"
-    return f"{first_line(told, MAX_OF_A_SETTING)} (content {variant.content})"
+    text = ", ".join(changes) or "an agent with its own settings"
+    return f"{first_line(text, MAX_OF_A_SETTING)} (content {variant.content})"
 
 
 def _told(value: object) -> str:
@@ -162,7 +162,7 @@ def _served(results: Results, row: Row) -> str:
         events = results.run(row.run_id).events
     except AgentnbError:
         return "its log is not kept"
-    names = Counter(str(one.metadata.get("model") or "") for one in events if isinstance(one, ModelReplied))
+    names = Counter(str(event.metadata.get("model") or "") for event in events if isinstance(event, ModelReplied))
     return ", ".join(sorted(name for name in names if name)) or NOT_NAMED
 
 
@@ -173,7 +173,7 @@ def _spent(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _record(results: Results, setup: Setup) -> Iterator[tuple[str, str, str]]:
-    plan, now = results.plan, versions_here()
+    plan, versions = results.plan, versions_here()
     ends = sorted(row.at for row in results.rows if row.at is not None)
     yield "Experiment", plan.id, ""
     yield "Hash of the plan", plan.hash, "of all that was frozen"
@@ -181,8 +181,8 @@ def _record(results: Results, setup: Setup) -> Iterator[tuple[str, str, str]]:
     yield "Runs finished", f"{_date(ends[0])} to {_date(ends[-1])}" if ends else UNKNOWN, ""
     yield "Seed", str(setup.settings["seed"]), "of order and draws"
     yield "Versions at its beginning", _versions(plan.versions) if plan.versions else UNKNOWN, ""
-    if now != plan.versions:
-        yield "Versions of this report", _versions(now), ""
+    if versions != plan.versions:
+        yield "Versions of this report", _versions(versions), ""
     if _judges(setup):
         yield "Judging", total_money(row.judging_cost for row in results.rows), "cost of verdicts, besides those of runs"
     if setup.settings["budget"] is not None:

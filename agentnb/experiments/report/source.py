@@ -42,29 +42,29 @@ def code_of(setup: Setup, tasks: str) -> Iterator[Block]:
     are_rows = all(task.make is None and task.run is None for task in setup.tasks)
     rows = f"json.loads(Path({tasks!r}).read_text('utf-8'))" if are_rows else _literal(setup.settings["tasks"], names)
     call = _call(rows, setup.settings, names)
-    given = "\n\n".join(names.defined.values())
+    definitions = "\n\n".join(names.defined.values())
     if setup.source:
         yield Paragraph(
             f"The cell that declared it; the names in it are variables of the notebook, and its tasks are in {tasks}:"
         )
         yield Code(f"%%experiment\n{setup.source}", "yaml")
-        if given:
+        if definitions:
             yield Paragraph("Definitions that it refers to:")
-            yield Code(given, "python")
+            yield Code(definitions, "python")
         return
-    yield Code("\n\n".join(filter(None, (IMPORTS, given, call))), "python")
+    yield Code("\n\n".join(filter(None, (IMPORTS, definitions, call))), "python")
     if names.missing:
         yield Paragraph(f"Define first, as in the notebook or module of the experiment: {', '.join(names.missing)}.")
 
 
 def _call(tasks: str, settings: Mapping[str, Any], names: _Names) -> str:
-    given = [f"    {tasks},"]
-    given += [
+    arguments = [f"    {tasks},"]
+    arguments += [
         f"    {name}={_literal(value, names)},"
         for name, value in settings.items()
         if name not in LEFT_OUT and value is not None and value != ()
     ]
-    return "\n".join(["exp = Experiment(", *given, ")"])
+    return "\n".join(["exp = Experiment(", *arguments, ")"])
 
 
 def _literal(value: Any, names: _Names) -> str:
@@ -73,15 +73,17 @@ def _literal(value: Any, names: _Names) -> str:
         case None | bool() | int() | float() | str():
             return repr(value)
         case Mapping():
-            return "{" + ", ".join(f"{_literal(key, names)}: {_literal(one, names)}" for key, one in value.items()) + "}"
+            return "{" + ", ".join(f"{_literal(key, names)}: {_literal(item, names)}" for key, item in value.items()) + "}"
         case list() | tuple():
-            return "[" + ", ".join(_literal(one, names) for one in value) + "]"
+            return "[" + ", ".join(_literal(item, names) for item in value) + "]"
         case GuidanceSet():
             own = {name: value.parts[name] for name in value.own_parts()}
             return repr(value.name) if value.name in BUILT_IN else f"GuidanceSet({value.name!r}, {own!r})"
         case Agent():
-            given = [one for one in fields(AgentSettings) if one.init and not _is_default(getattr(value, one.name), one)]
-            return f"Agent({', '.join(f'{one.name}={_literal(getattr(value, one.name), names)}' for one in given)})"
+            changed = [
+                field for field in fields(AgentSettings) if field.init and not _is_default(getattr(value, field.name), field)
+            ]
+            return f"Agent({', '.join(f'{field.name}={_literal(getattr(value, field.name), names)}' for field in changed)})"
     return _name(value, names)
 
 
@@ -101,8 +103,12 @@ def _name(value: Any, names: _Names) -> str:
     name = str(getattr(function, "__name__", type(value).__name__))
     module = str(getattr(function, "__module__", ""))
     if is_dataclass(value) and module.partition(".")[0] == "agentnb" and not isinstance(value, Workflow):
-        given = [f"{one.name}={_literal(getattr(value, one.name), names)}" for one in fields(value) if one.init and one.repr]
-        return f"{type(value).__name__}({', '.join(given)})"
+        arguments = [
+            f"{field.name}={_literal(getattr(value, field.name), names)}"
+            for field in fields(value)
+            if field.init and field.repr
+        ]
+        return f"{type(value).__name__}({', '.join(arguments)})"
     try:
         text = textwrap.dedent(inspect.getsource(function)).rstrip()
     except (OSError, TypeError):

@@ -15,10 +15,10 @@ _NAME = re.compile(r"[\w.-]+")
 
 def versions_here() -> dict[str, str]:
     """Return the versions of agentnb, Python, and the packages that agentnb needs, as far as they are installed."""
-    found = {"agentnb": str(import_module("agentnb").__version__), "Python": platform.python_version()}
+    versions = {"agentnb": str(import_module("agentnb").__version__), "Python": platform.python_version()}
     with suppress(PackageNotFoundError):  # a checkout that is on the path only
-        needed = [_NAME.findall(one)[0] for one in requires("agentnb") or [] if "extra ==" not in one]
+        needed = [_NAME.findall(requirement)[0] for requirement in requires("agentnb") or [] if "extra ==" not in requirement]
         for name in (*needed, STATISTICS):
             with suppress(PackageNotFoundError):
-                found[name] = version(name)
-    return found
+                versions[name] = version(name)
+    return versions

@@ -156,7 +156,7 @@ class Comparison:
         if self.value_limits is None or not self.missing_values:
             return None
         (a, b), (low, high) = self.cells, self.value_limits
-        lowest, highest = (units_of(impute(a, one), impute(b, other)) for one, other in ((low, high), (high, low)))
+        lowest, highest = (units_of(impute(a, value_a), impute(b, value_b)) for value_a, value_b in ((low, high), (high, low)))
         return self._analyse(lowest), self._analyse(highest)
 
     @property
@@ -164,7 +164,7 @@ class Comparison:
         """Whether the missing values could bring 0 into the interval, or out of it; None without any, or without a number."""
         if self.extremes is None or not isinstance(self.analysis, Difference):
             return None
-        return any(shown(one) != shown(self.analysis) for one in self.extremes)
+        return any(shown(extreme) != shown(self.analysis) for extreme in self.extremes)
 
     @property
     def robustness(self) -> str:
@@ -185,12 +185,12 @@ class Comparison:
     def warnings(self) -> tuple[str, ...]:
         """What is wrong with the data: shares of missing values that differ, and differences that are skewed, or may be."""
         skew = [SKEW[self.analysis.is_skewed]] if isinstance(self.analysis, Difference) and not self.is_identical else []
-        found = [one for one in skew if one]
+        warnings = [warning for warning in skew if warning]
         totals = [(name, sum(states.values()), states["scored"]) for name, states in self.counts.items()]
         if len({scored / total for _, total, scored in totals if total}) > 1:
             shares = ", ".join(f"{name} {total - scored:,} of {total:,}" for name, total, scored in totals)
-            found.append(f"More values are missing in one variant than in the other: {shares}")
-        return tuple(found)
+            warnings.append(f"More values are missing in one variant than in the other: {shares}")
+        return tuple(warnings)
 
     @property
     def rests_on_incomplete(self) -> bool:
@@ -235,14 +235,14 @@ class Comparison:
     def is_identical(self) -> bool:
         """Whether all pairs of runs said and did the same: there is nothing to estimate."""
         pairs = self.pairs
-        same = all(one.row.digest == other.row.digest and one.row.digest for one, other in pairs)
-        return bool(pairs) and not self.left_out and same and all(one.value == other.value for one, other in pairs)
+        same = all(a.row.digest == b.row.digest and a.row.digest for a, b in pairs)
+        return bool(pairs) and not self.left_out and same and all(a.value == b.value for a, b in pairs)
 
     @property
     def also_differs(self) -> list[str]:
         """The measures besides time that differ within pairs of runs."""
-        rows = [(one.row, other.row) for one, other in self.pairs]
-        return [name for name in ("cost", "tokens") if any(one.value(name) != other.value(name) for one, other in rows)]
+        rows = [(a.row, b.row) for a, b in self.pairs]
+        return [name for name in ("cost", "tokens") if any(a.value(name) != b.value(name) for a, b in rows)]
 
     @cached_property
     def discordant(self) -> Discordance | None:
@@ -296,23 +296,23 @@ class Comparison:
         """One row per pair of runs with different values: ``task``, ``model``, ``repeat``, both values, runs and statuses."""
         import pandas as pd
 
-        found = [
+        rows = [
             (
-                one.task,
-                one.row.model,
-                one.repeat + 1,
-                one.value,
-                other.value,
-                one.row.run_id,
-                other.row.run_id,
-                one.row.status,
-                other.row.status,
+                a.task,
+                a.row.model,
+                a.repeat + 1,
+                a.value,
+                b.value,
+                a.row.run_id,
+                b.row.run_id,
+                a.row.status,
+                b.row.status,
             )
-            for one, other in self.pairs
-            if one.value is not None and other.value is not None and one.value != other.value
+            for a, b in self.pairs
+            if a.value is not None and b.value is not None and a.value != b.value
         ]
         columns = ["task", "model", "repeat", "a", "b", "run_a", "run_b", "status_a", "status_b"]
-        return pd.DataFrame(found, columns=columns)
+        return pd.DataFrame(rows, columns=columns)
 
     def run(self, run_id: str) -> Run:
         """Return a run of the comparison."""
@@ -324,10 +324,10 @@ class Comparison:
 
     def diff(self, task: str, repeat: int = 1, model: str | None = None) -> RunDiff:
         """Return both runs of a task side by side. ``repeat`` counts from 1; ``model``: by default the first there is."""
-        for one, other in self.pairs:
-            is_meant = one.task == task and one.repeat + 1 == repeat and model in (None, one.row.model)
-            if is_meant and one.row.run_id and other.row.run_id:
-                return diff(self.run(one.row.run_id), self.run(other.row.run_id))
+        for a, b in self.pairs:
+            is_meant = a.task == task and a.repeat + 1 == repeat and model in (None, a.row.model)
+            if is_meant and a.row.run_id and b.row.run_id:
+                return diff(self.run(a.row.run_id), self.run(b.row.run_id))
         raise SettingsError(f"Task {task!r} has no pair of runs with the repeat {repeat}", "See c.flips")
 
     @property
@@ -443,8 +443,8 @@ def compare(
     def of_variants(a: str, b: str) -> Comparison:
         kept: dict[str, Any] = {"records": source.records, "not_run": source.not_run, "look": source.look}
         arms = source.of(a), source.of(b)
-        made = Comparison(a, b, chosen, *arms, notes, limits=limits, experiment=source.plan.id, **kept)
-        return _judged(made, quality, content)
+        comparison = Comparison(a, b, chosen, *arms, notes, limits=limits, experiment=source.plan.id, **kept)
+        return _judged(comparison, quality, content)
 
     if a is not None and b is not None:
         if a == b:
@@ -452,7 +452,7 @@ def compare(
         return of_variants(str(a), b)
     if a is not None or len(source.variants) < 2:
         raise SettingsError("Two variants are compared", f"Name two of them: {', '.join(source.variants)}")
-    return _adjusted([of_variants(other, source.variants[0]) for other in others])
+    return _adjusted([of_variants(name, source.variants[0]) for name in others])
 
 
 def _adjusted(several: list[Comparison]) -> Comparisons:
@@ -460,8 +460,10 @@ def _adjusted(several: list[Comparison]) -> Comparisons:
     family = len(several)
     if family == 1:
         return Comparisons(several)
-    values = adjust_holm([one.p_value for one in several])
-    return Comparisons([replace(one, family=family, p_adjusted=value) for one, value in zip(several, values, strict=True)])
+    values = adjust_holm([comparison.p_value for comparison in several])
+    return Comparisons(
+        [replace(comparison, family=family, p_adjusted=value) for comparison, value in zip(several, values, strict=True)]
+    )
 
 
 def _check_given(limits: Limits, quality: Any) -> None:
@@ -477,8 +479,8 @@ def _check_given(limits: Limits, quality: Any) -> None:
 def _of_runs(
     arms: RecordedArms, names: tuple[str, str], limits: Limits, quality: JudgeQuality | None, content: Any
 ) -> Comparison:
-    one = Comparison(*names, arms.primary, arms.rows_a, arms.rows_b, arms.notes, runs=arms.runs, limits=limits)
-    return _judged(one, quality, content)
+    comparison = Comparison(*names, arms.primary, arms.rows_a, arms.rows_b, arms.notes, runs=arms.runs, limits=limits)
+    return _judged(comparison, quality, content)
 
 
 def _judged(one: Comparison, quality: JudgeQuality | None, content: str | None) -> Comparison:
@@ -490,16 +492,16 @@ def _judged(one: Comparison, quality: JudgeQuality | None, content: str | None) 
     if quality is None:
         return replace(one, notes=(*one.notes, UNCORRECTED)) if is_judged else one
     if not is_judged or quality.judge != one.primary or content not in (None, quality.content):
-        what = f"The quality is that of a judge {quality.judge} that does not decide here: the primary is {one.primary}"
-        raise SettingsError(what, "Give the quality of the same judge, with the same rubric and model")
+        problem = f"The quality is that of a judge {quality.judge} that does not decide here: the primary is {one.primary}"
+        raise SettingsError(problem, "Give the quality of the same judge, with the same rubric and model")
     corrected = replace(one, quality=quality)
     return replace(corrected, notes=(*one.notes, correction_of(quality, *one.cells).told))
 
 
 def comparison_lines(one: Comparison) -> list[str]:
     """Return the comparison in sentences: the difference, how sure it is, and what else a reader must know."""
-    told = [f"{one.a} minus {one.b}, {one.primary}: {_told(one)}", *([one.robustness] if one.robustness else [])]
-    return [*told, *one.warnings, *one.notes]
+    lines = [f"{one.a} minus {one.b}, {one.primary}: {_told(one)}", *([one.robustness] if one.robustness else [])]
+    return [*lines, *one.warnings, *one.notes]
 
 
 def shown(found: Found) -> int:
@@ -515,8 +517,8 @@ def _completed(cells: Iterable[CellValue]) -> list[CellValue]:
 
 def alike(value: float, tasks: int) -> str:
     """Return the difference that all tasks have, in words."""
-    told = signed(value)
-    return f"no difference in any of {tasks} tasks" if told == "0" else f"{told} in each of {tasks} tasks"
+    difference = signed(value)
+    return f"no difference in any of {tasks} tasks" if difference == "0" else f"{difference} in each of {tasks} tasks"
 
 
 def _told(one: Comparison) -> str:
@@ -538,10 +540,10 @@ def signed(value: float) -> str:
 
 
 def _known(results: Results, primary: Any) -> str:
-    known = [*dict.fromkeys(name for row in results.rows for name in row.values), *MEASURES]
+    names = [*dict.fromkeys(name for row in results.rows for name in row.values), *MEASURES]
     name = primary if isinstance(primary, str) else getattr(primary, "__name__", str(primary))
-    if name not in known:
-        raise SettingsError(f"The experiment has no check {name!r}", f"It has {', '.join(known)}")
+    if name not in names:
+        raise SettingsError(f"The experiment has no check {name!r}", f"It has {', '.join(names)}")
     return str(name)
 
 

@@ -170,12 +170,12 @@ class ExperimentFolder:
 
     def looked_at(self) -> datetime | None:
         """Return when the runs were first looked at, since it was asked last; None if they were not."""
-        if not (told := self._read(COVER)):
+        if not (data := self._read(COVER)):
             return None
         with self._writing(COVER):
             (self.path / COVER).write_bytes(b"")
         try:
-            return datetime.fromisoformat(told.decode())
+            return datetime.fromisoformat(data.decode())
         except ValueError:  # damaged
             return datetime.now(UTC)
 
@@ -230,15 +230,15 @@ class ExperimentFolder:
         if not moved:
             return
         first = min(moved)
-        for one in self.store.ids():  # nested runs begin after the run around them, and ids begin with the time
-            if one > first and one not in top_level and self._parent_of(one) in moved:
-                moved.add(one)
+        for run_id in self.store.ids():  # nested runs begin after the run around them, and ids begin with the time
+            if run_id > first and run_id not in top_level and self._parent_of(run_id) in moved:
+                moved.add(run_id)
         with self._writing(CUT):
             (self.path / CUT).mkdir(exist_ok=True)
-            for one in moved:
-                path = self.store.path(one)
+            for run_id in moved:
+                path = self.store.path(run_id)
                 with suppress(FileNotFoundError):  # put aside by an earlier process
-                    path.replace(self._aside(one))
+                    path.replace(self._aside(run_id))
 
     def _aside(self, run_id: str) -> Path:
         return self.path / CUT / f"{self.store.path(run_id).name}.cut"

@@ -31,11 +31,11 @@ def comparison_notes(plan: Plan, primary: str, variants: int, comparisons: int) 
     if frozen != primary:
         yield f"the primary was frozen as {frozen}, and {primary} was chosen later"
     if comparisons == 1 and variants > 2:
-        told = f"one of {comb(variants, 2)} comparisons of these {variants} variants"
-        yield f"{told}, with a p value for one alone; compare(results) adjusts them by Holm"
+        text = f"one of {comb(variants, 2)} comparisons of these {variants} variants"
+        yield f"{text}, with a p value for one alone; compare(results) adjusts them by Holm"
 
 
 def _by_variant(rows: Iterable[Row], variants: Iterable[str]) -> str:
-    found = Counter(row.variant for row in rows)
-    told = ", ".join(f"{name} {found[name]}" for name in variants)
-    return f" ({told})" if told else ""
+    counts = Counter(row.variant for row in rows)
+    text = ", ".join(f"{name} {counts[name]}" for name in variants)
+    return f" ({text})" if text else ""

@@ -39,7 +39,7 @@ def recorded_arms(first: RunSource, second: RunSource, primary: Any, names: Sequ
     by_file = any(map(_number_tasks_alike, arms))
     benchmarks = {_benchmark(run, by_file=by_file) for run in runs} - {""}
     is_named = len(benchmarks) > 1
-    plain = [one for one in checks if not one.is_asked]
+    plain = [check for check in checks if not check.is_asked]
     rows = [_rows(arm, label, plain, is_named=is_named, by_file=by_file) for arm, label in zip(arms, names, strict=True)]
     if len(plain) < len(checks):
         sources = zip(rows, arms, (first, second), strict=True)
@@ -91,16 +91,16 @@ def _tagged(run: RunFacts, prefix: str) -> str:
 
 
 def _rows(runs: Sequence[Run], variant: str, checks: Sequence[Check], *, is_named: bool, by_file: bool) -> list[Row]:
-    taken: set[tuple[str, str, int]] = set()
+    used: set[tuple[str, str, int]] = set()
     rows = []
     for run in runs:
         benchmark = _benchmark(run, by_file=by_file) if is_named else ""
         task = " / ".join(filter(None, (benchmark, name_of_task(run))))
         trial = run.origin.trial if run.origin is not None else ""
         repeat = max(int(trial) - 1, 0) if trial.isdecimal() else 0
-        while (task, run.model, repeat) in taken:
+        while (task, run.model, repeat) in used:
             repeat += 1
-        taken.add((task, run.model, repeat))
+        used.add((task, run.model, repeat))
         cell = {"key": run.id, "task": task, "variant": variant, "model": run.model, "repeat": repeat, "seed": None}
         rows.append(row_of(run, checks, {}, **cell))
     return rows

@@ -63,9 +63,9 @@ class Results:
     @property
     def attempts(self) -> pd.DataFrame:
         """One row per attempt at a run: those of `table`, those that a retry replaced, and the ``lost``: their worker died."""
-        made = self.rows if self.records is None else self.records.attempts()
+        rows = self.rows if self.records is None else self.records.attempts()
         own = {row.key for row in self._made}
-        return self._table([row.covered if self.is_covered else row for row in made if row.key in own or row.status == LOST])
+        return self._table([row.covered if self.is_covered else row for row in rows if row.key in own or row.status == LOST])
 
     def _table(self, rows: Sequence[Row]) -> pd.DataFrame:
         import pandas as pd
@@ -105,11 +105,11 @@ class Results:
 
     def _runs_by_task(self, variant: str) -> tuple[list[list[float]], list[ClusterKey]]:
         """Return the known values of each task, and its cluster, else itself."""
-        found: dict[str, tuple[list[float], ClusterKey]] = {}
+        by_task: dict[str, tuple[list[float], ClusterKey]] = {}
         for row in self.of(variant):
             if (value := row.value(self.primary)) is not None:
-                found.setdefault(row.task, ([], row.cluster_key))[0].append(value)
-        return [values for values, _ in found.values()], [cluster for _, cluster in found.values()]
+                by_task.setdefault(row.task, ([], row.cluster_key))[0].append(value)
+        return [values for values, _ in by_task.values()], [cluster for _, cluster in by_task.values()]
 
     def check_open(self) -> None:
         """Raise `SettingsError` while what tells variants apart is covered."""
@@ -187,28 +187,32 @@ class Results:
     def _about_look(self) -> str:
         """The note on the planned look that these results are of."""
         assert self.look is not None, "asked only at one"
-        rest = self.look.of_tasks - self.look.tasks
-        left = "" if self.look.is_last else f"; {counted(rest, 'task')} not run, which may be left so if a difference is shown"
-        return f"{self.look} as planned: p below {self.look.level:.2g} shows a difference{left}"
+        remaining = self.look.of_tasks - self.look.tasks
+        suffix = (
+            ""
+            if self.look.is_last
+            else f"; {counted(remaining, 'task')} not run, which may be left so if a difference is shown"
+        )
+        return f"{self.look} as planned: p below {self.look.level:.2g} shows a difference{suffix}"
 
     @property
     def _about_answers(self) -> str:
         """The note on what the default primary says, and on runs that lacked the tools for more than an answer."""
         without = sum(not row.has_tools for row in self.rows)
         lacked = [*dict.fromkeys(name for row in self.rows for name in row.lacked)]
-        told = [f"{counted(without, 'run')} had no tools"] if without else []
-        told += [f"tools were called that the agent does not have: {', '.join(lacked)}"] if lacked else []
-        return "; ".join(["answered means that the run ended with a text: nothing judges what it says", *told])
+        texts = [f"{counted(without, 'run')} had no tools"] if without else []
+        texts += [f"tools were called that the agent does not have: {', '.join(lacked)}"] if lacked else []
+        return "; ".join(["answered means that the run ended with a text: nothing judges what it says", *texts])
 
     @property
     def failures(self) -> dict[str, int]:
         """How many runs did not complete, by their reason."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for row in self._made:
             if not row.is_completed:  # an error may name the variant
                 reason = row.stop_reason or row.status if self.is_covered else row.reason
-                found[reason] = found.get(reason, 0) + 1
-        return dict(sorted(found.items(), key=lambda one: -one[1]))
+                counts[reason] = counts.get(reason, 0) + 1
+        return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
     def __repr__(self) -> str:
         failed = sum(self.failures.values())

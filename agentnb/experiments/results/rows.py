@@ -1,4 +1,4 @@
-"""The row of a cell: what its run came to, whatever happened."""
+"""Row of a cell: the result of its run, even of a failed one."""
 
 from __future__ import annotations
 
@@ -139,10 +139,10 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
         if name in self.check_errors:
             return None
         if name in MEASURES and name not in self.values:
-            given = None if self.is_lost else getattr(self, name)
+            value = None if self.is_lost else getattr(self, name)
         else:
-            given = self.values.get(name) if self.end else settle_value(self.values.get(name), self.status)
-        return None if given is None else float(given)
+            value = self.values.get(name) if self.end else settle_value(self.values.get(name), self.status)
+        return None if value is None else float(value)
 
     def state(self, name: str) -> str:
         """Return the state of the value, one of `STATES`."""
@@ -161,9 +161,14 @@ def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell
     """Return the row of a run that has ended. ``columns``: the row of its task; ``cell``: the fields that name the cell."""
     values, errors = values_of(checks, run, columns)
     end = _end_of(run)
-    settled = {one.name: values[one.name] if one.name in errors else one.settle(run, values[one.name], end) for one in checks}
-    codes = [(record.call.name, record.result.error_code) for one in run.rounds for record in one.records if record.result]
-    loops = [one.last + 1 for one in found(run) if one.family == LOOP]
+    settled = {
+        check.name: values[check.name] if check.name in errors else check.settle(run, values[check.name], end)
+        for check in checks
+    }
+    codes = [
+        (record.call.name, record.result.error_code) for round_ in run.rounds for record in round_.records if record.result
+    ]
+    loops = [row.last + 1 for row in found(run) if row.family == LOOP]
     usage = run.usage
     return Row(
         **cell,

@@ -88,11 +88,11 @@ def units_of(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[Unit]:
     A unit is a task and model, and a repeat where both arms drew it by the same seed.
     """
     no_models = without_models(a, b)
-    places: dict[tuple[str, str], tuple[list[CellValue], list[CellValue]]] = {}
+    cells_by_key: dict[tuple[str, str], tuple[list[CellValue], list[CellValue]]] = {}
     for arm, cells in enumerate((a, b)):
         for cell in cells:
-            places.setdefault((cell.task, "" if no_models else cell.model), ([], []))[arm].append(cell)
-    return [unit for place in sorted(places) for unit in _units_of_task(*place, *places[place])]
+            cells_by_key.setdefault((cell.task, "" if no_models else cell.model), ([], []))[arm].append(cell)
+    return [unit for key in sorted(cells_by_key) for unit in _units_of_task(*key, *cells_by_key[key])]
 
 
 def _units_of_task(task: str, model: str, a: list[CellValue], b: list[CellValue]) -> Iterable[Unit]:
@@ -117,13 +117,13 @@ class Stacked(NamedTuple):
 
 def stack_units(units: Iterable[Unit]) -> Stacked:
     """Return the values of units by task and model; without any where no unit is paired."""
-    found = Stacked([], [], [])
+    stacked = Stacked([], [], [])
     for (task, _), group in groupby(units, lambda unit: (unit.task, unit.model)):
         paired = [unit for unit in group if unit.is_paired]
-        found.a.append([value for unit in paired for value in unit.a])
-        found.b.append([value for unit in paired for value in unit.b])
-        found.tasks.append(task)
-    return found
+        stacked.a.append([value for unit in paired for value in unit.a])
+        stacked.b.append([value for unit in paired for value in unit.b])
+        stacked.tasks.append(task)
+    return stacked
 
 
 def task_means(units: Iterable[Unit]) -> tuple[list[float], list[float]]:
@@ -143,26 +143,26 @@ def impute(cells: Iterable[CellValue], value: float) -> list[CellValue]:
 
 def runs_by_unit(cells: Iterable[CellValue]) -> dict[tuple[str, str], list[float]]:
     """Return the known values of each task under each model, by both."""
-    found: dict[tuple[str, str], list[float]] = {}
+    values: dict[tuple[str, str], list[float]] = {}
     for cell in cells:
         if cell.value is not None:
-            found.setdefault((cell.task, cell.model), []).append(cell.value)
-    return dict(sorted(found.items()))
+            values.setdefault((cell.task, cell.model), []).append(cell.value)
+    return dict(sorted(values.items()))
 
 
 def values_by_task(rows: Iterable[Row], name: str) -> ByTask:
     """Return the known values of a check or measure by task."""
-    found: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {}
     for row in rows:
         if (value := row.value(name)) is not None:
-            found.setdefault(row.task, []).append(value)
-    return [*found.values()]
+            values.setdefault(row.task, []).append(value)
+    return [*values.values()]
 
 
 def differences_of(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[ByTask]:
     """Return the differences of the pairs of runs, by task and model."""
-    found: dict[str, dict[str, list[float]]] = {}
-    for one, other in pair_cells(a, b):
-        if one.value is not None and other.value is not None:
-            found.setdefault(one.task, {}).setdefault(one.model, []).append(one.value - other.value)
-    return [[*models.values()] for models in found.values()]
+    differences: dict[str, dict[str, list[float]]] = {}
+    for cell, partner in pair_cells(a, b):
+        if cell.value is not None and partner.value is not None:
+            differences.setdefault(cell.task, {}).setdefault(cell.model, []).append(cell.value - partner.value)
+    return [[*models.values()] for models in differences.values()]

@@ -55,24 +55,26 @@ def injections_of(run: Run, outcome: NearOutcome) -> Iterator[Injection]:
     value = outcome(run)
     asked: dict[tuple[int, Place], tuple[bool | None, frozenset[str]]] = {}
     for words in _sets_of(run):
-        for index, place, followed in would_be_given(run, words):
-            _, givers = asked.get((index, place), (None, frozenset()))
-            asked[index, place] = followed, givers | {words.name}
-    for (index, place), (followed, givers) in sorted(asked.items()):
+        for index, injection_kind, followed in would_be_given(run, words):
+            _, givers = asked.get((index, injection_kind), (None, frozenset()))
+            asked[index, injection_kind] = followed, givers | {words.name}
+    for (index, injection_kind), (followed, givers) in sorted(asked.items()):
         if (draw := draws.get(index)) is not None and draw.among:
-            about = draw.set, draw.version, draw.propensity, next(iter(draw.among))
-            yield Injection(index, place, *about, givers, value(index, followed))
+            draw_fields = draw.set, draw.version, draw.propensity, next(iter(draw.among))
+            yield Injection(index, injection_kind, *draw_fields, givers, value(index, followed))
 
 
 def would_be_given(run: Run, words: GuidanceSet) -> Iterator[tuple[int, Place, bool | None]]:
     """Yield what a set would give in the rounds of a run: the index, its kind, and whether the reply did what it asks."""
-    for one in replay(run, guidance=words).rounds:
-        if one.would_be is None or one.recorded.is_final:
+    for round_ in replay(run, guidance=words).rounds:
+        if round_.would_be is None or round_.recorded.is_final:
             continue
-        for given, verdict in zip_longest(one.would_be.guidance, one.would_be.followed[: len(one.would_be.guidance)]):
-            if given.set == words.name:  # the others, of detectors and contexts, belong to no set
+        for guidance, verdict in zip_longest(
+            round_.would_be.guidance, round_.would_be.followed[: len(round_.would_be.guidance)]
+        ):
+            if guidance.set == words.name:  # the others, of detectors and contexts, belong to no set
                 followed = None if verdict is None else verdict.followed
-                yield one.recorded.index, Place(given.cell, one.recorded.reason), followed
+                yield round_.recorded.index, Place(guidance.cell, round_.recorded.reason), followed
 
 
 def _sets_of(run: Run) -> list[GuidanceSet]:

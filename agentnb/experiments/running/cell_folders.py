@@ -84,9 +84,9 @@ class CellFolders:
         view = View(has_network=True, hidden=(*_folders_of_persons(), *_below_system((Path.cwd(), *self.originals))))
         for word in (INTERPRETER, *command):
             if (
-                found := shutil.which(word) or (word if Path(word).is_absolute() and Path(word).is_file() else None)
+                program := shutil.which(word) or (word if Path(word).is_absolute() and Path(word).is_file() else None)
             ) is not None:
-                view.show_program(Path(found))
+                view.show_program(Path(program))
         view.show_program(Path(bridge.__file__))
         for folder in (self.work, self.home):
             view.show(folder, writable=True)

@@ -39,13 +39,13 @@ class DaskCluster:
         wrong = {name: value for name, value in SCHEDULER.items() if settings[name] != value}
         if wrong:
             have = ", ".join(f"{name} is {settings[name]}" for name in wrong)
-            what = f"The scheduler would run cells of a dead worker again unseen, or blame others: {have}"
-            raise SettingsError(what, f"Before the cluster starts: dask.config.set({wrong!r})")
+            problem = f"The scheduler would run cells of a dead worker again unseen, or blame others: {have}"
+            raise SettingsError(problem, f"Before the cluster starts: dask.config.set({wrong!r})")
         self._client.subscribe_topic(self._topic, lambda event: self._hear(event[1]))
         self.scatter(given[0])
-        found: dict[str, str] = self._client.run(problem_here, *given)
-        self._workers = max(1, len(found))
-        return found
+        problems: dict[str, str] = self._client.run(problem_here, *given)
+        self._workers = max(1, len(problems))
+        return problems
 
     def scatter(self, data: bytes) -> None:
         """Give the work to all workers, again after a death: those that had it may be gone.
@@ -69,8 +69,8 @@ class DaskCluster:
     def submit(self, job: Job, keeps_logs: bool) -> Any:
         """Have a worker run a cell once: a key for each attempt, which no worker is given again."""
         key = (self._topic, job.run_id)
-        given = (self._data, job, keeps_logs, self._topic, self._workers)
-        return self._client.submit(run_cell_on_dask, *given, key=key, pure=False, retries=0)
+        arguments = (self._data, job, keeps_logs, self._topic, self._workers)
+        return self._client.submit(run_cell_on_dask, *arguments, key=key, pure=False, retries=0)
 
     def close(self, *, stop: bool) -> None:
         """Listen no longer. ``stop``: ask what still runs to end."""

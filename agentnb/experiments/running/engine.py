@@ -168,24 +168,24 @@ class Engine:
         records = self.records
         if not isinstance(records, ExperimentFolder):
             return {}
-        known = {row.run_id for row in rows.values()}
-        records.put_aside([rows[key].run_id for key in self.retried if key in rows and rows[key].run_id], known)
-        left: dict[str, str] = {}
+        recorded = {row.run_id for row in rows.values()}
+        records.put_aside([rows[key].run_id for key in self.retried if key in rows and rows[key].run_id], recorded)
+        run_ids: dict[str, str] = {}
         for run_id in records.store.ids():
-            if run_id not in known and (key := cell_of(records, run_id)) is not None:
-                if key in left:
-                    records.put_aside([left[key]], known)
-                left[key] = run_id
-        if not left:  # as nearly always
+            if run_id not in recorded and (key := cell_of(records, run_id)) is not None:
+                if key in run_ids:
+                    records.put_aside([run_ids[key]], recorded)
+                run_ids[key] = run_id
+        if not run_ids:  # as nearly always
             return {}
-        cells = {cell.key: cell for schedule in self.schedules for cell in schedule if cell.key in left}
-        found: dict[str, Resumable] = {}
-        for key, run_id in left.items():
+        cells = {cell.key: cell for schedule in self.schedules for cell in schedule if cell.key in run_ids}
+        resumable_runs: dict[str, Resumable] = {}
+        for key, run_id in run_ids.items():
             if key not in cells:
                 continue
             resumable = resumable_run(records, self.work, cells[key], run_id)
             if resumable is None:
                 self._anew.add(key)
             else:
-                found[key] = resumable
-        return found
+                resumable_runs[key] = resumable
+        return resumable_runs

@@ -105,9 +105,9 @@ def problem_here(data: bytes, versions: str, budget: float | None) -> str:
     try:
         work = _work(data)
         for variant in work.variants:
-            given = variant.work
-            _servers().resolved(given.toolbox.servers if isinstance(given, Agent) else servers_of_workflow(given))
-        return "; ".join(check_models(work.variants, [one for one in work.models if one is not None], budget))
+            runnable = variant.work
+            _servers().resolved(runnable.toolbox.servers if isinstance(runnable, Agent) else servers_of_workflow(runnable))
+        return "; ".join(check_models(work.variants, [model for model in work.models if model is not None], budget))
     except AgentnbError as error:
         return str(error)
     except Exception as error:  # whatever it cannot import

@@ -94,7 +94,7 @@ class InPool:
             if self._streamed is not None:
                 self._streamed.begin(run_id)
             try:
-                came = await self._run(attempt.job)
+                result = await self._run(attempt.job)
             except (AgentnbError, asyncio.CancelledError):
                 raise
             except Exception as error:  # of the pool: a run that fails is a row
@@ -112,9 +112,9 @@ class InPool:
                 self._spending.begin(job.cell.key, self._work.group_of(job))
                 continue
             del self._under_way[run_id]
-            self._spending.pay(job.cell.key, came.spent - attempt.spent)
-            self._keep(run_id, came)
-            return CellRun(came.row, None if came.events is None else Run.from_events(came.events))
+            self._spending.pay(job.cell.key, result.spent - attempt.spent)
+            self._keep(run_id, result)
+            return CellRun(result.row, None if result.events is None else Run.from_events(result.events))
         return CellRun(row_of_death(self._work, job, f"Its workers died {MAX_DEATHS + 1} times"), None)
 
     async def close(self) -> None:
@@ -129,13 +129,13 @@ class InPool:
     async def _check(self) -> None:
         """Ask the workers whether they can run cells."""
         self._data = to_bytes(self._work, "The experiment")
-        given = (self._data, HERE, self._spending.limit)
+        arguments = (self._data, HERE, self._spending.limit)
         if self._dask is not None:
-            found = await asyncio.to_thread(self._dask.begin, *given)
+            problems = await asyncio.to_thread(self._dask.begin, *arguments)
         else:
-            asked = [self._pool.submit(problem_here, *given) for _ in range(self.places)]
-            found = {f"worker {place}": await _result(future) for place, future in enumerate(asked, 1)}
-        bad = {name: text for name, text in found.items() if text}
+            asked = [self._pool.submit(problem_here, *arguments) for _ in range(self.places)]
+            problems = {f"worker {number}": await _result(future) for number, future in enumerate(asked, 1)}
+        bad = {name: text for name, text in problems.items() if text}
         if bad:
             name, text = next(iter(bad.items()))
             more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
@@ -157,8 +157,8 @@ class InPool:
                 future = self._dask.submit(job, keeps_logs)
         except Exception as error:  # it was shut down, or its client closed
             raise _broken(error) from error
-        came: Travelled = await _result(future)
-        return came
+        result: Travelled = await _result(future)
+        return result
 
     def _hear(self, message: Mapping[str, Any]) -> None:
         """Take what a worker tells of an attempt. Called on a thread of the Dask client."""

@@ -162,33 +162,33 @@ class _Process:
     def _read(self) -> None:
         while True:
             try:
-                kind, given = self._pipe.recv()
+                kind, payload = self._pipe.recv()
             except (EOFError, OSError, TypeError):  # closed meanwhile
                 break
             if kind == "paid":
-                self._spending.pay(*given)
+                self._spending.pay(*payload)
             else:
-                self._tell(self._take, kind, given)
+                self._tell(self._take, kind, payload)
         self._tell(self._lose)
 
     def _tell(self, function: Callable[..., None], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(function, *arguments)
 
-    def _take(self, kind: str, given: Any) -> None:
+    def _take(self, kind: str, payload: Any) -> None:
         if kind == "finished":
-            future = self.jobs.get(given.row.key)
+            future = self.jobs.get(payload.row.key)
             if future is not None and not future.done():
-                future.set_result(given)
+                future.set_result(payload)
         elif kind == "failed":
-            key, error = given
+            key, error = payload
             if key in self.jobs and not self.jobs[key].done():
                 self.jobs[key].set_exception(error)
         elif kind == "refused":
-            self._pass_on(given, self)
+            self._pass_on(payload, self)
         else:
             self._failure = SettingsError(
-                f"A worker process cannot read the experiment: {given}", "Import what its tools use inside of them"
+                f"A worker process cannot read the experiment: {payload}", "Import what its tools use inside of them"
             )
 
     def _lose(self) -> None:

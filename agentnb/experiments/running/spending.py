@@ -105,16 +105,16 @@ def known_bounds(variants: Iterable[Variant], models: Sequence[str | Model], row
         if row.spent is not None and row.status != LOST:
             bounds[row.variant, row.model] = max(row.spent, bounds.get((row.variant, row.model), 0.0))
     for group, (variant, model) in _groups(variants, models).items():
-        most = 0.0 if model is not None and are_free([variant], [model]) else variant.budget
-        if most is not None:
-            bounds[group] = most
+        bound = 0.0 if model is not None and are_free([variant], [model]) else variant.budget
+        if bound is not None:
+            bounds[group] = bound
     return bounds
 
 
 def most_of(bounds: Mapping[Group, float], variants: Iterable[Variant], models: Sequence[str | Model]) -> float | None:
     """Return the most that a cell of any variant and model can spend, in US dollars; None if that of one is unknown."""
-    known = [bounds.get(group) for group in _groups(variants, models)]
-    return None if None in known else max(most for most in known if most is not None)
+    maxima = [bounds.get(group) for group in _groups(variants, models)]
+    return None if None in maxima else max(maximum for maximum in maxima if maximum is not None)
 
 
 def _groups(variants: Iterable[Variant], models: Sequence[str | Model]) -> dict[Group, tuple[Variant, str | Model | None]]:

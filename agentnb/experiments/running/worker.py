@@ -69,11 +69,11 @@ def serve(pipe: Connection) -> None:
     except Exception as error:
         pipe.send(("broken", str(error) if isinstance(error, AgentnbError) else f"{type(error).__name__}: {error}"))
         return
-    held = Servers()
+    mcp_servers = Servers()
     for server in servers:
-        held.configuration.add(server)
-    asyncio.run(_Worker(pipe, setup, work, held).serve())
-    held.close()
+        mcp_servers.configuration.add(server)
+    asyncio.run(_Worker(pipe, setup, work, mcp_servers).serve())
+    mcp_servers.close()
     os._exit(0)  # a tool's own threads must not keep the process
 
 
@@ -101,20 +101,20 @@ class _Worker:
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         while True:
             try:
-                kind, given = self._pipe.recv()
+                kind, payload = self._pipe.recv()
             except (EOFError, OSError):
                 os._exit(1)
-            loop.call_soon_threadsafe(self._take, kind, given)
+            loop.call_soon_threadsafe(self._take, kind, payload)
             if kind == "end":
                 return
 
-    def _take(self, kind: str, given: Any) -> None:
+    def _take(self, kind: str, payload: Any) -> None:
         if kind == "job":
-            task = asyncio.ensure_future(self._run(given))
+            task = asyncio.ensure_future(self._run(payload))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         elif kind == "refused":
-            self._rate.take(given)
+            self._rate.take(payload)
         elif kind == "end":
             self._ended.set()
 

@@ -50,5 +50,5 @@ def _means(rows: Iterable[Row], primary: str, keep: Sequence[str]) -> dict[str, 
     for row in rows:
         if row.task in keep:
             values.setdefault(row.task, []).append(row.value(primary))
-    known = {task: [value for value in of_task if value is not None] for task, of_task in values.items()}
-    return {task: fmean(known[task]) for task, of_task in values.items() if len(known[task]) == len(of_task)}
+    values_known = {task: [value for value in of_task if value is not None] for task, of_task in values.items()}
+    return {task: fmean(values_known[task]) for task, of_task in values.items() if len(values_known[task]) == len(of_task)}

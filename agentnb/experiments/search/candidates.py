@@ -46,27 +46,27 @@ def apply_proposal(guidance: GuidanceSet, proposal: Proposal) -> GuidanceSet:
     lines = guidance.parts[part].split("\n")
     if not old:
         return candidate_of({**guidance.parts, part: "\n".join([*lines, line])})
-    place = next((place for place, text in enumerate(lines) if text.strip() == old), None)
-    if place is None:
+    index = next((index for index, text in enumerate(lines) if text.strip() == old), None)
+    if index is None:
         raise SettingsError(f"The part {part} has no line {old!r}", "Copy the line as it stands")
-    return candidate_of({**guidance.parts, part: "\n".join([*lines[:place], *([line] if line else []), *lines[place + 1 :]])})
+    return candidate_of({**guidance.parts, part: "\n".join([*lines[:index], *([line] if line else []), *lines[index + 1 :]])})
 
 
 def added_lines(start: GuidanceSet, best: GuidanceSet) -> list[Line]:
     """Return the lines of the best set that the first does not have."""
-    found: list[Line] = []
+    added: list[Line] = []
     for part, text in best.parts.items():
-        left = Counter(start.parts[part].split("\n"))
+        remaining = Counter(start.parts[part].split("\n"))
         for line in text.split("\n"):
-            if left[line]:
-                left[line] -= 1
+            if remaining[line]:
+                remaining[line] -= 1
             elif line.strip():
-                found.append(Line(part, line))
-    return found
+                added.append(Line(part, line))
+    return added
 
 
 def without_line(guidance: GuidanceSet, line: Line) -> GuidanceSet:
     """Return the candidate without a line; of several alike the last goes."""
     lines = guidance.parts[line.part].split("\n")
-    place = len(lines) - 1 - lines[::-1].index(line.text)
-    return candidate_of({**guidance.parts, line.part: "\n".join([*lines[:place], *lines[place + 1 :]])})
+    index = len(lines) - 1 - lines[::-1].index(line.text)
+    return candidate_of({**guidance.parts, line.part: "\n".join([*lines[:index], *lines[index + 1 :]])})

@@ -74,9 +74,9 @@ class CandidateSearch:
         for row in rows:
             if (value := row.value(self.cells.plan.primary)) is not None:
                 values.setdefault(row.task, []).append(value)
-        means = {task: fmean(known) for task, known in values.items()}
-        other = fmean(means.values()) if means else 0.0
-        return [means.get(self.cells.plan.tasks[place].id, other) for place in places]
+        means = {task: fmean(task_values) for task, task_values in values.items()}
+        default = fmean(means.values()) if means else 0.0
+        return [means.get(self.cells.plan.tasks[position].id, default) for position in places]
 
     async def propose(self, guidance: GuidanceSet) -> GuidanceSet | None:
         """Return the next candidate; None, and a trial that says why, if there is none to try."""
@@ -114,7 +114,7 @@ class CandidateSearch:
         assert self._pending is not None, "a candidate was proposed"
         proposal, candidate = self._pending
         looks, plan = self.looks, self.cells.plan
-        keep = [plan.tasks[place].id for place in self.split.keep]
+        keep = [plan.tasks[position].id for position in self.split.keep]
         for number, places in enumerate(looks, 1):
             new, old = await self.cells.rows(candidate, places), await self.cells.rows(guidance, places)
             if worse := find_regressions(new, old, plan.primary, keep):
@@ -220,8 +220,8 @@ class _GepaThread:
 
     def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:
         """Return the ids of the tasks of the first look at the next candidate."""
-        order = {place: number for number, place in enumerate(self.search.split.searched)}
-        return [order[place] for place in self.search.looks[0]]
+        order = {position: number for number, position in enumerate(self.search.split.searched)}
+        return [order[position] for position in self.search.looks[0]]
 
     def _propose(self, candidate: dict[str, str], dataset: Any, components: list[str]) -> Mapping[str, str]:
         """Return the parts of the next candidate, or none. Gepa would call it again after an error: it is raised later."""

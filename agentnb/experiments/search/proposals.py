@@ -118,15 +118,15 @@ class Proposals:
 
         Raises `BudgetReached` where a new one may cost nothing.
         """
-        known = self._known.get(place)
-        if known is None or known.best != best:
+        record = self._known.get(place)
+        if record is None or record.best != best:
             if limit is not None and limit <= 0:
                 raise BudgetReached
-            known = ProposalRecord(place, best, await self.make(request(), limit))
+            record = ProposalRecord(place, best, await self.make(request(), limit))
             if self.path is not None:
-                _append(self.path, msgspec.json.encode(known))
-            self._known[place] = known
-        return known.made
+                _append(self.path, msgspec.json.encode(record))
+            self._known[place] = record
+        return record.made
 
 
 def _append(path: Path, line: bytes) -> None:
@@ -198,7 +198,7 @@ def examples_of(rows: Iterable[Row], primary: str, prompts: dict[str, str], reco
 
 def _example(row: Row, primary: str, prompt: str, records: Records) -> Example:
     run = _run_of(row, records)
-    calls = () if run is None else tuple(record.call.name for one in run.rounds for record in one.records)
+    calls = () if run is None else tuple(record.call.name for round_ in run.rounds for record in round_.records)
     answer = "" if run is None else redact(run.text)[:MAX_ANSWER]
     return Example(row.task, redact(prompt)[:MAX_PROMPT], row.value(primary), row.reason or row.status, calls, answer)
 

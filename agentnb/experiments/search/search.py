@@ -1,4 +1,4 @@
-"""A search for better guidance, which claims only what tasks show that it never saw."""
+"""Search for better guidance, whose gain is claimed only from tasks that it never saw."""
 
 from __future__ import annotations
 
@@ -200,11 +200,11 @@ class Search:
         """Judge the best set, once, on the tasks that the search never saw."""
         ledger, control, best = outcome.cells.ledger, outcome.cells.control, outcome.search.best
         # Of a judgement that is complete nothing is run, whatever is left.
-        left = None if ledger.limit is None else max(ledger.limit - ledger.spent, LEAST)
+        remaining = None if ledger.limit is None else max(ledger.limit - ledger.spent, LEAST)
         folder = self._path / "judgement" if self._path else False
-        tasks = [self._read.tasks[place] for place in self._read.split.held_out]
+        tasks = [self._read.tasks[position] for position in self._read.split.held_out]
         variants = {"start": self._read.start, "best": best}
-        experiment = self._judges.setdefault(best.version, self._experiment(tasks, variants, folder, left))
+        experiment = self._judges.setdefault(best.version, self._experiment(tasks, variants, folder, remaining))
         running = asyncio.ensure_future(experiment.run(show=show))
 
         def stop() -> None:
@@ -308,7 +308,7 @@ class Search:
         searched, held_out = len(split.searched), len(split.held_out)
         free = are_free([self._start], self._models, read.checks)
         judgement = design_of(
-            tasks=[read.tasks[place] for place in split.held_out],
+            tasks=[read.tasks[position] for position in split.held_out],
             variants=("start", "best"),
             models=tuple(map(name_of, self._models)),
             repeats=self.repeats,
@@ -351,9 +351,9 @@ class Search:
         return {
             "start": [self._start.content, self._start.tools],
             "tasks": content_hash([(task.id, task.content) for task in read.tasks]),
-            "keep": [ids[place] for place in split.keep],
-            "folds": [[ids[place] for place in fold] for fold in split.folds],
-            "held out": [ids[place] for place in split.held_out],
+            "keep": [ids[position] for position in split.keep],
+            "folds": [[ids[position] for position in fold] for fold in split.folds],
+            "held out": [ids[position] for position in split.held_out],
             "primary": [read.primary, self._primary.content],
             "models": [*map(name_of, self._models)],
             "repeats": self.repeats,

@@ -33,10 +33,10 @@ def spend_alpha(shares: Sequence[float], alpha: float = ALPHA) -> tuple[float, .
     levels: list[float] = []
     spent, places, mass = 0.0, np.zeros(1), np.ones(1)
     for before, share in zip((0.0, *shares), shares, strict=False):
-        step, most = (share - before) ** 0.5, FAR * share**0.5
+        step, farthest = (share - before) ** 0.5, FAR * share**0.5
         planned = float(4 * special.ndtr(-quantile / share**0.5)) if share < 1 else alpha
         excess = partial(_excess, places=places / step, mass=mass, step=step, share=planned - spent)
-        bound = most if excess(most) >= 0 else float(optimize.brentq(excess, 0.0, most, xtol=1e-12))
+        bound = farthest if excess(farthest) >= 0 else float(optimize.brentq(excess, 0.0, farthest, xtol=1e-12))
         levels.append(float(2 * special.ndtr(-bound / share**0.5)))
         steps = (bound * nodes[:, None] - places) / step
         density = np.exp(-(steps**2) / 2) @ mass / (step * (2 * np.pi) ** 0.5)

@@ -105,21 +105,21 @@ def compute_differences(
     Raises ValueError if there are different numbers of units, or for a value that is infinite or NaN.
     """
     of_task = range(len(a)) if tasks is None else tasks
-    found: dict[Hashable, dict[Hashable, list[tuple[float, float, int]]]] = {}
+    by_cluster: dict[Hashable, dict[Hashable, list[tuple[float, float, int]]]] = {}
     values: set[float] = set()
     left_out = 0
-    for one, other, task, cluster in zip(a, b, of_task, of_task if clusters is None else clusters, strict=True):
-        if not len(one) or not len(other):
+    for values_a, values_b, task, cluster in zip(a, b, of_task, of_task if clusters is None else clusters, strict=True):
+        if not len(values_a) or not len(values_b):
             left_out += 1
             continue
-        unit = compute_mean(one), compute_mean(other), min(len(one), len(other))
-        found.setdefault(cluster, {}).setdefault(task, []).append(unit)
+        unit = compute_mean(values_a), compute_mean(values_b), min(len(values_a), len(values_b))
+        by_cluster.setdefault(cluster, {}).setdefault(task, []).append(unit)
         if len(values) <= MAX_MARKS:
-            values.update(one, other)
-    if len(found) < MIN_TASKS:
-        return TooFewTasks(tuple(map(len, found.values())), left_out)
+            values.update(values_a, values_b)
+    if len(by_cluster) < MIN_TASKS:
+        return TooFewTasks(tuple(map(len, by_cluster.values())), left_out)
     has_marks = len(values) <= MAX_MARKS and min(values) >= 0 and max(values) <= 1
-    means = [[_average_units(units) for units in cluster.values()] for cluster in found.values()]
+    means = [[_average_units(units) for units in cluster.values()] for cluster in by_cluster.values()]
     return ClusterDifferences(means, left_out, frozenset(values) if has_marks else None)
 
 

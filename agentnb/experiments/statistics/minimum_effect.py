@@ -41,10 +41,10 @@ def estimate_minimum_effect(
     is as uncertain as their number leaves it. Equal differences of all clusters tell nothing of others: None. ``alpha``: the
     level of the test.
     """
-    found = compute_differences(a, b, tasks, clusters)
-    if isinstance(found, TooFewTasks) or found.all_equal or _are_too_few(len(found.clusters), alpha):
+    differences = compute_differences(a, b, tasks, clusters)
+    if isinstance(differences, TooFewTasks) or differences.all_equal or _are_too_few(len(differences.clusters), alpha):
         return None
-    return _of_numbers(found, alpha) if found.marks is None else _of_marks(found, alpha)
+    return _of_numbers(differences, alpha) if differences.marks is None else _of_marks(differences, alpha)
 
 
 def plan_minimum_effect_of_passes(
@@ -86,8 +86,8 @@ def _are_too_few(clusters: int, alpha: float) -> bool:
 
 def _spread(sizes: Sequence[int]) -> list[int]:
     """Return the sizes of the clusters that are simulated: of many, some from the smallest to the largest."""
-    ordered, kept = sorted(sizes), min(len(sizes), MAX_CLUSTERS)
-    return [ordered[place * len(sizes) // kept] for place in range(kept)]
+    ordered, count = sorted(sizes), min(len(sizes), MAX_CLUSTERS)
+    return [ordered[position * len(sizes) // count] for position in range(count)]
 
 
 def _of_marks(found: ClusterDifferences, alpha: float) -> float | None:
@@ -135,11 +135,11 @@ def _of_numbers(found: ClusterDifferences, alpha: float) -> float:
     rng = np.random.default_rng(SEED)
     totals, tasks = np.array([(sum(cluster), len(cluster)) for cluster in found.clusters], dtype=float).T
     seen, kept = len(totals), min(len(totals), MAX_CLUSTERS)
-    rest = (totals - tasks * totals.sum() / tasks.sum()) * ((seen + 2) / (seen - 1)) ** 0.5
-    noise = tasks * ((rest / tasks) ** 2).mean() ** 0.5
+    residuals = (totals - tasks * totals.sum() / tasks.sum()) * ((seen + 2) / (seen - 1)) ** 0.5
+    noise = tasks * ((residuals / tasks) ** 2).mean() ** 0.5
     share = min(2 / seen**0.5, 1.0)
     chosen = rng.integers(0, seen, (kept, EXPERIMENTS))
-    drawn = (1 - share**2) ** 0.5 * rest[chosen] + share * noise[chosen] * rng.normal(0, 1, chosen.shape)
+    drawn = (1 - share**2) ** 0.5 * residuals[chosen] + share * noise[chosen] * rng.normal(0, 1, chosen.shape)
     drawn *= ((seen - 1) / rng.chisquare(seen - 1, EXPERIMENTS)) ** 0.5
     return _search_numbers(drawn, tasks[chosen], seen, alpha)
 
@@ -190,8 +190,8 @@ def _search_passes(
     effect: float | None = None
     both = (a, b, rates), (tasks - a, tasks - b, 1 - rates)
     for direction in both if rates.mean() < 0.5 else both[::-1]:  # first the one that usually needs more
-        found = least(*direction, effect or 0.0)
-        effect = effect if found is None else found
+        size = least(*direction, effect or 0.0)
+        effect = effect if size is None else size
     return effect
 
 

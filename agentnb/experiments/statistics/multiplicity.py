@@ -13,8 +13,8 @@ def adjust_holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
     """
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
-    known = sorted((p_value, place) for place, p_value in enumerate(p_values) if p_value is not None)
-    for rank, (p_value, place) in enumerate(known):
+    ordered = sorted((p_value, position) for position, p_value in enumerate(p_values) if p_value is not None)
+    for rank, (p_value, position) in enumerate(ordered):
         largest = max(largest, min((len(p_values) - rank) * p_value, 1.0))
-        adjusted[place] = largest
+        adjusted[position] = largest
     return tuple(adjusted)

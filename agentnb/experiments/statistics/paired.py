@@ -83,5 +83,5 @@ def find_skew(differences: ClusterDifferences) -> bool | None:
         return None if is_rare and min(differing) < 0.5 else False
     if len(differences.clusters) < MIN_SKEWED:
         return None
-    rest = [sum(cluster) - len(cluster) * differences.mean for cluster in differences.clusters]
-    return bool(load_extra("scipy.stats").skewtest(rest).pvalue < 0.05)
+    residuals = [sum(cluster) - len(cluster) * differences.mean for cluster in differences.clusters]
+    return bool(load_extra("scipy.stats").skewtest(residuals).pvalue < 0.05)

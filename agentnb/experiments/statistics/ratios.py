@@ -36,8 +36,8 @@ def estimate_ratio(
     Interval and p value are those of `estimate_difference` for the logarithms, with its labels. Units with a missing value, or
     one that is not positive, are left out and counted.
     """
-    logs = [_compute_logs(one, other) for one, other in zip(a, b, strict=True)]
-    arms = [one for one, _ in logs], [other for _, other in logs]
+    logs = [_compute_logs(values_a, values_b) for values_a, values_b in zip(a, b, strict=True)]
+    arms = [log_a for log_a, _ in logs], [log_b for _, log_b in logs]
     difference = estimate_difference(*arms, tasks=tasks, clusters=clusters)
     if isinstance(difference, TooFewTasks):
         return difference

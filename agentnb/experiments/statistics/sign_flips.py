@@ -103,13 +103,13 @@ def sum_flips(values: Any, bits: int = CODE_BITS) -> Floats:
 
     columns = _code(len(values), bits)
     bits = min(bits, len(values) - 1)
-    rest = np.shape(values)[1:]
-    sums = np.zeros((2**bits, *rest))
+    trailing = np.shape(values)[1:]
+    sums = np.zeros((2**bits, *trailing))
     np.add.at(sums, columns, values)
     for bit in range(bits):
-        first, second = np.moveaxis(sums.reshape(-1, 2, 2**bit, *rest), 1, 0)
+        first, second = np.moveaxis(sums.reshape(-1, 2, 2**bit, *trailing), 1, 0)
         sums = np.stack((first + second, first - second), axis=1)
-    return sums.reshape(2**bits, *rest)
+    return sums.reshape(2**bits, *trailing)
 
 
 @lru_cache(maxsize=8)

@@ -101,7 +101,7 @@ def _success_and_failure(sums: Any) -> Any:
 def _leave_out(sums: Any) -> Any:
     """Return a value of each cluster: how the difference of all changes without it, so that their mean is the difference."""
     totals = sums.sum(axis=0)
-    left = totals - sums
-    means, without = totals[:, 0] / totals[:, 1], left[:, :, 0] / left[:, :, 1]
+    remaining = totals - sums
+    means, without = totals[:, 0] / totals[:, 1], remaining[:, :, 0] / remaining[:, :, 1]
     difference, others = means[0] - means[1], without[:, 0] - without[:, 1]
     return difference + (len(sums) - 1) * (others.mean() - others)

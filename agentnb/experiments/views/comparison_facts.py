@@ -87,11 +87,11 @@ def estimates(comparison: Comparison) -> list[Estimate]:
     """Return what a picture shows: all runs, completed runs, and the worst and best case of missing values."""
     if comparison.is_identical or not isinstance(comparison.analysis, Difference):
         return []
-    found: list[tuple[str, object]] = [("all runs", comparison.analysis)]
+    readings: list[tuple[str, object]] = [("all runs", comparison.analysis)]
     if not all(row.is_completed for row in (*comparison.rows_a, *comparison.rows_b)):
-        found.append(("completed runs", comparison.of_completed))
-    found += [(f"missing values {name}", value) for name, value, _ in _cases(comparison)]
-    return [Estimate(name, value) for name, value in found if isinstance(value, Difference)]
+        readings.append(("completed runs", comparison.of_completed))
+    readings += [(f"missing values {name}", value) for name, value, _ in _cases(comparison)]
+    return [Estimate(name, value) for name, value in readings if isinstance(value, Difference)]
 
 
 def _shares(comparison: Comparison) -> str:
@@ -189,17 +189,17 @@ def flips_of(comparison: Comparison, most: int) -> list[Flip]:
         row.run_id: row.stop_reason or row.status for row in (*comparison.rows_a, *comparison.rows_b) if not row.is_completed
     }
     several = len({row.model for row in comparison.rows_a}) > 1
-    found = []
+    flips = []
     for row in shown.itertuples(index=False):
         task, repeat = str(row.task), int(row.repeat)
         named = repr(task) if '"' in task else f'"{task}"'
-        places = [named, *([str(repeat)] if repeat != 1 else []), *([f"model={str(row.model)!r}"] if several else [])]
-        command = f"c.diff({', '.join(places)})"
+        arguments = [named, *([str(repeat)] if repeat != 1 else []), *([f"model={str(row.model)!r}"] if several else [])]
+        command = f"c.diff({', '.join(arguments)})"
         log_a, log_b = (_log(comparison, str(run_id or "")) for run_id in (row.run_a, row.run_b))
         run_a, run_b = str(row.run_a or ""), str(row.run_b or "")
         a, b = _value(row.a, lost.get(run_a)), _value(row.b, lost.get(run_b))
-        found.append(Flip(task, str(row.model), repeat, a, b, run_a, run_b, log_a, log_b, command))
-    return found
+        flips.append(Flip(task, str(row.model), repeat, a, b, run_a, run_b, log_a, log_b, command))
+    return flips
 
 
 def _difference(comparison: Comparison, analysis: Difference) -> str:
@@ -250,39 +250,42 @@ def _task_means(comparison: Comparison) -> list[float]:
 
 
 def _left_out(comparison: Comparison) -> Iterator[Fact]:
-    left, units = comparison.left_out, comparison.units
-    if not left:
+    unpaired, units = comparison.left_out, comparison.units
+    if not unpaired:
         return
     with_model, with_repeat = len({unit.model for unit in units}) > 1, any(unit.repeat for unit in units)
     named = []
-    for unit in left[:MAX_NAMED]:
-        about = [*([unit.model] if with_model else []), *([f"repeat {(unit.repeat or 0) + 1}"] if with_repeat else [])]
-        named.append(f"{unit.task} ({', '.join(about)})" if about else unit.task)
-    more = f" and {len(left) - MAX_NAMED:,} more" if len(left) > MAX_NAMED else ""
-    yield Fact("Left out", f"{len(left):,} of {counted(len(units), 'pair')}: {', '.join(named)}{more}", "a value is missing")
+    for unit in unpaired[:MAX_NAMED]:
+        details = [*([unit.model] if with_model else []), *([f"repeat {(unit.repeat or 0) + 1}"] if with_repeat else [])]
+        named.append(f"{unit.task} ({', '.join(details)})" if details else unit.task)
+    more = f" and {len(unpaired) - MAX_NAMED:,} more" if len(unpaired) > MAX_NAMED else ""
+    yield Fact(
+        "Left out", f"{len(unpaired):,} of {counted(len(units), 'pair')}: {', '.join(named)}{more}", "a value is missing"
+    )
 
 
 def _completed(comparison: Comparison) -> Iterator[Fact]:
     out_a, out_b = (sum(not row.is_completed for row in rows) for rows in (comparison.rows_a, comparison.rows_b))
     if out_a or out_b:
-        left = f"{comparison.a} {out_a} of {len(comparison.rows_a)}, {comparison.b} {out_b} of {len(comparison.rows_b)}"
-        yield Fact("Only completed runs", estimate_told(comparison.of_completed), f"left out: {left}")
+        counts = f"{comparison.a} {out_a} of {len(comparison.rows_a)}, {comparison.b} {out_b} of {len(comparison.rows_b)}"
+        yield Fact("Only completed runs", estimate_told(comparison.of_completed), f"left out: {counts}")
 
 
 def _passes(comparison: Comparison) -> Iterator[Fact]:
     pairs = comparison.discordant
     if pairs is not None:
-        told = f"b = {pairs.only_a} only with {comparison.a!r}, c = {pairs.only_b} only with {comparison.b!r}"
+        text = f"b = {pairs.only_a} only with {comparison.a!r}, c = {pairs.only_b} only with {comparison.b!r}"
         yield Fact(
-            "McNemar, exact", f"{told}, {p_told(pairs.p_value)}", "tasks that pass with one variant only", is_detail=True
+            "McNemar, exact", f"{text}, {p_told(pairs.p_value)}", "tasks that pass with one variant only", is_detail=True
         )
     for name, shares in comparison.pass_k.items():
         if len(shares) > 1:
-            told = ", ".join(
-                f"{one.k}: {one.value:.2f}" + (f" [{one.interval[0]:.2f}, {one.interval[1]:.2f}]" if one.interval else "")
-                for one in shares
+            text = ", ".join(
+                f"{share.k}: {share.value:.2f}"
+                + (f" [{share.interval[0]:.2f}, {share.interval[1]:.2f}]" if share.interval else "")
+                for share in shares
             )
-            yield Fact(f"pass^k, {name}", told, "k runs of a task all pass", is_detail=True)
+            yield Fact(f"pass^k, {name}", text, "k runs of a task all pass", is_detail=True)
 
 
 def _tasks(comparison: Comparison) -> str:
@@ -308,13 +311,13 @@ def _loops(comparison: Comparison) -> Iterator[Fact]:
     arms = comparison.survival
     if not arms.a.events and not arms.b.events:
         return
-    told = [
+    counts = [
         f"{name} {arm.events} of {arm.runs} runs" for name, arm in ((comparison.a, arms.a), (comparison.b, arms.b)) if arm.runs
     ]
     p_value = "" if arms.p_value is None else f", Gray's test {p_told(arms.p_value)}"
     yield Fact(
         "Loops",
-        f"{', '.join(told)}{p_value}",
+        f"{', '.join(counts)}{p_value}",
         "rounds until the first one; completing rules out a later one",
         is_detail=True,
     )
@@ -332,8 +335,8 @@ def _detectable(comparison: Comparison) -> str:
 
 
 def _value(value: object, reason: str | None) -> str:
-    told = f"{value:g}" if isinstance(value, float | int) and not isnan(value) else UNKNOWN
-    return told if reason is None else f"{told} ({reason})"
+    text = f"{value:g}" if isinstance(value, float | int) and not isnan(value) else UNKNOWN
+    return text if reason is None else f"{text} ({reason})"
 
 
 def _log(comparison: Comparison, run_id: str) -> str:
@@ -348,4 +351,4 @@ def _log(comparison: Comparison, run_id: str) -> str:
 
 def several_models(flips: Sequence[Flip]) -> bool:
     """Return whether the pairs are of several models."""
-    return len({one.model for one in flips}) > 1
+    return len({flip.model for flip in flips}) > 1

@@ -80,8 +80,8 @@ def _design_facts(design: Design) -> Iterator[tuple[str, str, str]]:
 
 
 def _names(names: tuple[str, ...]) -> str:
-    rest = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return ", ".join(names[:MAX_NAMES]) + rest
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more
 
 
 def _hint(design: Design) -> str:
@@ -95,8 +95,8 @@ def _pilot_about(pilot: Pilot) -> str:
 def _pilot_facts(pilot: Pilot) -> Iterator[tuple[str, str, str]]:
     deviation = pilot.deviation(1)
     yield "Deviation of task differences", UNKNOWN if deviation is None else f"{deviation:.2f}", "with one repeat"
-    alike = UNKNOWN if pilot.clustering is None else f"{pilot.clustering:.2f}"
-    yield "Clustering", alike, "how alike repeats of a task are: 0 not at all, 1 the same"
+    clustering = UNKNOWN if pilot.clustering is None else f"{pilot.clustering:.2f}"
+    yield "Clustering", clustering, "how alike repeats of a task are: 0 not at all, 1 the same"
     yield "Cost of a run", money(pilot.cost), ""
     yield "Time of a run", time_told(pilot.seconds), ""
     for reason, count in Counter(reason for _, reason in pilot.reasons).most_common(MAX_NAMES):

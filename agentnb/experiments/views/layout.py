@@ -39,11 +39,11 @@ def facts_html(rows: Iterable[tuple[str, str, str]]) -> Html:
 def table_html(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Html:
     """Return a table in a box that scrolls. ``numbers``: the columns that hold numbers."""
 
-    def kind(place: int) -> str:
-        return "exp-cell exp-number" if place in numbers else "exp-cell"
+    def kind(column: int) -> str:
+        return "exp-cell exp-number" if column in numbers else "exp-cell"
 
-    head = tag("tr", "", *[tag("th", f"{kind(place)} exp-column", name, scope="col") for place, name in enumerate(headings)])
-    body = [tag("tr", "", *[tag("td", kind(place), cell) for place, cell in enumerate(row)]) for row in rows]
+    head = tag("tr", "", *[tag("th", f"{kind(column)} exp-column", name, scope="col") for column, name in enumerate(headings)])
+    body = [tag("tr", "", *[tag("td", kind(column), cell) for column, cell in enumerate(row)]) for row in rows]
     return tag("div", "exp-scroll", tag("table", "exp-table", tag("thead", "", head), tag("tbody", "", *body)))
 
 

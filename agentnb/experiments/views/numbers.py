@@ -34,8 +34,8 @@ def money(amount: float | None) -> str:
 
 def total_money(amounts: Iterable[float | None]) -> str:
     """Return the sum of US dollars; unknown if one of them is."""
-    known = [*amounts]
-    return money(None if None in known else sum(amount or 0.0 for amount in known))
+    values = [*amounts]
+    return money(None if None in values else sum(amount or 0.0 for amount in values))
 
 
 def time_told(seconds: float | None) -> str:

@@ -70,13 +70,13 @@ def _rows(results: Results) -> list[list[str]]:
     if results.is_covered:
         return [[name, f"{len(results.of(name)):,}", *walls[name]] for name in results.variants]
     means = results.means()
-    found = []
+    cells = []
     for name in results.variants:
         rows = results.of(name)
         completed = sum(row.is_completed for row in rows)
         cost = total_money(row.cost for row in rows)
-        found.append([name, f"{len(rows):,}", f"{completed:,}", _mean(means[name]), cost, *walls[name]])
-    return found
+        cells.append([name, f"{len(rows):,}", f"{completed:,}", _mean(means[name]), cost, *walls[name]])
+    return cells
 
 
 def _mean(share: Share) -> str:
