@@ -1,4 +1,4 @@
-"""Reads an experiment from YAML: its keys are the keywords of `Experiment`, its names are looked up and never executed."""
+"""Reads an experiment from YAML: keys are the keywords of `Experiment`; names are looked up, never executed."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, plain, read_mapping, read_yaml
 
 KEYS = tuple([field.name for field in fields(Experiment) if not field.name.startswith("_")])
-"""The keys of an experiment in YAML."""
+"""Keys of an experiment in YAML."""
 NEEDED = ("tasks", "variants")
 SETTINGS = tuple([field.name for field in fields(AgentSettings) if field.init])
 VARIABLES = ("output", "history", "detect", "policy", "extensions")
-"""Settings of agents whose text may be the name of a variable."""
+"""Agent settings whose text may name a variable."""
 LISTS = ("tools", "gates")
-"""Settings of agents that are functions, by their names."""
+"""Agent settings that list functions by name."""
 DEFINE_IT = "Define it in an earlier cell, or give a file with it: --tools FILE"
 _TOP_KEY = re.compile(rf"^({'|'.join(KEYS)})[ \t]*:", re.MULTILINE)
 
 
 def is_yaml_experiment(text: str) -> bool:
-    """Return whether a text is meant as an experiment in YAML: a mapping with a key of one."""
+    """True if a text is meant as an experiment in YAML: a mapping with one of its keys."""
     node = read_yaml(text, Problems())
     if isinstance(node, MappingNode):
         return any(key in node.entries for key in KEYS)
@@ -52,10 +52,11 @@ def read_experiment(
     path: Path | None = None,
     commands: Commands = PYTHON,
 ) -> Experiment:
-    """Return the experiment of a text. Raises `ExperimentProblems` with all that is wrong, each with its line.
+    """Parse an experiment. Raises `ExperimentProblems` with every problem and its line.
 
-    ``variables``: what its names stand for; ``sets``: guidance sets by name. ``path``: the file that the text is from: models
-    that it names choose addresses and keys only as the person allowed. ``commands``: the surface whose words say what to type.
+    ``variables``: values of its names; ``sets``: guidance sets by name. ``path``: the file that the text is from: its model
+    names may choose only addresses and keys that the user allowed. ``commands``: the surface whose commands the messages
+    suggest.
     """
     problems = Problems("" if path is None else str(path))
     folder = None if path is None else str(path.parent)
@@ -124,7 +125,7 @@ def _agent(node: Node, names: Names) -> Any:
 
 
 def _settings(node: MappingNode, names: Names) -> dict[str, Any]:
-    """Return the settings of an agent; names of tools, gates, guidance sets and models are looked up."""
+    """Return the settings of an agent, with names of tools, gates, guidance sets and models resolved."""
     allowed = (*SETTINGS, PROMPT, HOME)
     settings: dict[str, Any] = {}
     for key, entry in node.entries.items():
@@ -147,7 +148,7 @@ def _setting(key: str, node: Node, names: Names) -> Any:
 
 
 def _functions(key: str, node: Node, names: Names) -> list[Any]:
-    """Return functions by their names; the name of a list stands for its items."""
+    """Resolve functions by name; a variable with a list adds all its items."""
     functions: list[Any] = []
     for item in _items(node):
         name = plain(item)

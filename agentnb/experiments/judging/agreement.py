@@ -11,10 +11,10 @@ from agentnb.store.labels import LabelSource, labels_of
 
 
 class Agreement(NamedTuple):
-    """Krippendorff's alpha for names: 1 is perfect agreement, 0 that of chance."""
+    """Krippendorff's alpha for nominal labels: 1 is perfect agreement, 0 is chance agreement."""
 
     alpha: float | None
-    """None where nobody used a second label, so that there is nothing to agree about."""
+    """Undefined (None) if all labels are equal."""
     interval: tuple[float, float] | None
     """95 per cent limits."""
     subjects: int
@@ -28,11 +28,11 @@ class Agreement(NamedTuple):
 
 
 def agreement(labels: LabelSource) -> Agreement:
-    """Return how far several people agree about the runs, or reminders, that at least two of them labelled.
+    """Measure how far several people agree about the runs, or reminders, that at least two of them labelled.
 
-    ``labels``: a file of labels, or what `agentnb.labels` returned. Its interval is that of 2,000 resamples of what was
-    labelled, always the same ones. Raises `SettingsError` if no two people labelled the same. Sources: Krippendorff (2004),
-    Content Analysis, chapter 11; Zapf and others (2016), BMC Medical Research Methodology 16, for the interval.
+    ``labels``: a file of labels, or the result of `agentnb.labels`. The interval comes from 2,000 resamples of the subjects,
+    with a fixed seed. Raises `SettingsError` if no two people labelled the same. Sources: Krippendorff (2004), Content
+    Analysis, chapter 11; Zapf and others (2016), BMC Medical Research Methodology 16, for the interval.
     """
     import numpy as np
 
@@ -47,7 +47,7 @@ def agreement(labels: LabelSource) -> Agreement:
     draws = np.random.default_rng(0).integers(0, len(several), (RESAMPLES, len(several)))
     alpha = float(_alpha(counts, np.arange(len(several))[None])[0])
     resampled = _alpha(counts, draws)
-    finite = resampled[np.isfinite(resampled)]  # a resample in which all say the same has no chance agreement
+    finite = resampled[np.isfinite(resampled)]  # alpha is undefined for a resample with equal labels
     limits = np.percentile(finite, (2.5, 97.5)) if len(several) > 1 and np.isfinite(alpha) else None
     return Agreement(
         alpha if np.isfinite(alpha) else None,
@@ -58,7 +58,7 @@ def agreement(labels: LabelSource) -> Agreement:
 
 
 def _alpha(counts: Any, draws: Any) -> Any:
-    """Return alpha for each draw of subjects, of which ``counts`` has the labels by name; NaN where all labels are equal."""
+    """Compute alpha for each draw of subjects; ``counts``: labels of each subject by name. NaN if all labels are equal."""
     import numpy as np
 
     raters = counts.sum(axis=1)

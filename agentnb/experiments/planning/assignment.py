@@ -1,4 +1,4 @@
-"""Assignment: variants meet whole runs, or are guidance sets of which one is drawn for each round of a run."""
+"""Assignment of variants: to whole runs, or guidance sets drawn for each round of a run."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from agentnb.models.model import Model
 from agentnb.policies.named import NAMED, OWN_POLICY
 
 DRAWN = "drawn"
-"""The name of the only arm of an experiment that draws by round: each of its runs meets all sets."""
+"""Name of the only arm of an experiment that draws by round: each of its runs meets all sets."""
 
 
 class Assignment(NamedTuple):
-    """How variants are assigned, as an experiment is given it."""
+    """Assignment settings of an experiment, as given by the user."""
 
     assign: Any = "run"
     propensities: Any = None
-    """By variant the probability with which it is drawn; None for equal ones."""
+    """Probability of each variant, or None for equal ones."""
     near_outcome: Any = None
 
     @property
     def is_by_round(self) -> bool:
-        """Whether a set is drawn for each round."""
+        """True if a set is drawn for each round."""
         return bool(self.assign == "round")
 
     @property
     def frozen(self) -> dict[str, Any]:
-        """What is frozen of it besides the variants; nothing where whole runs are assigned."""
+        """Frozen settings besides the variants; empty if whole runs are assigned."""
         return {"assign": "round", "near_outcome": self.near_outcome or FOLLOWED} if self.is_by_round else {}
 
     def compared(self, variants: Sequence[Variant]) -> int:
-        """Return how many variants are compared: of sets that are drawn in one arm, always several."""
+        """Return the number of variants to compare: 2 for sets drawn by round, which share one arm."""
         return 2 if self.is_by_round else len(variants)
 
     def read_variants(
@@ -80,7 +80,7 @@ class Assignment(NamedTuple):
             return None
 
     def problems(self, tasks: Sequence[ExperimentTask], variants: Sequence[Variant]) -> Iterable[str]:
-        """Yield what is wrong with it and the tasks and variants together."""
+        """Yield the problems of the assignment with these tasks and variants."""
         if not self.is_by_round:
             return
         if any(task.run is not None for task in tasks):
@@ -92,7 +92,7 @@ class Assignment(NamedTuple):
 
 
 def _set_of(name: str, what: Any, problems: list[str]) -> GuidanceSet | None:
-    """Return the guidance set that a variant is; anything else cannot change from round to round."""
+    """Return the guidance set of a variant; other variants cannot change from round to round."""
     if not isinstance(what, str | GuidanceSet):
         kind = "settings" if isinstance(what, Mapping) else type(what).__name__
         problems.append(
@@ -108,7 +108,7 @@ def _set_of(name: str, what: Any, problems: list[str]) -> GuidanceSet | None:
 
 
 def _by_set(sets: Mapping[str, GuidanceSet], propensities: Mapping[str, float]) -> dict[GuidanceSet, float]:
-    """Return the propensity of each set. Raises `SettingsError` for a set that two variants name."""
+    """Return the propensity of each set. Raises `SettingsError` if two variants name the same set."""
     if len({*sets.values()}) < len(sets):
         raise SettingsError("Two variants are one guidance set", "Give the sets names of their own: GuidanceSet(name, {...})")
     return {words: propensities[name] for name, words in sets.items()}

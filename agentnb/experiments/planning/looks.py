@@ -1,4 +1,4 @@
-"""Looks at an experiment that are planned beforehand, each after whole tasks: which tasks it has, and its level."""
+"""Planned looks at an experiment, each after whole tasks: its tasks, and its level."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class Look(NamedTuple):
     number: int
     """From 1."""
     of: int
-    """Planned looks."""
+    """Number of planned looks."""
     tasks: int
     of_tasks: int
     """Tasks of the experiment."""
     level: float
-    """A p value below it shows a difference at this look."""
+    """Significance level of this look."""
 
     @property
     def is_last(self) -> bool:
-        """Whether it is at the end of the experiment."""
+        """True for the look at the end of the experiment."""
         return self.number == self.of
 
     @property
     def name(self) -> str:
-        """Its number, in words."""
+        """Number of the look, in words."""
         return f"look {self.number} of {self.of}"
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ def read_looks(given: Any, problems: list[str]) -> tuple[float, ...]:
 
 
 def stages_of(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed: int) -> list[list[int]]:
-    """Return the places of the tasks that each look adds, in whole clusters drawn by the seed; without looks, of all tasks."""
+    """Return the positions of the tasks that each look adds, in whole clusters drawn by the seed; without looks, all tasks."""
     if not shares:
         return [[*range(len(tasks))]]
     order = places_by_cluster(tasks)
@@ -79,7 +79,7 @@ def looks_of(stages: Sequence[Sequence[int]]) -> tuple[Look, ...]:
 
 
 def look_problems(tasks: Sequence[ExperimentTask], shares: Sequence[float], seed: int) -> list[str]:
-    """Return the problem of looks that come too early to show a difference, with the looks that are left without them."""
+    """Return the problem of looks that come too early to show a difference, with the remaining looks."""
     if not shares:
         return []
     stages = stages_of(tasks, shares, seed)

@@ -1,4 +1,4 @@
-"""What is wrong with an experiment before anything runs, all at once, each as a sentence."""
+"""Problems of an experiment, found before anything runs, each as a sentence."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from agentnb.workflow.files.declared_files import model_names
 from agentnb.workflow.workflow import Workflow
 
 MAX_SHAPES = 20
-"""Rows of other columns that a check is tried with."""
+"""Maximum number of rows with distinct columns that a check is tried with."""
 
 
 def plan_problems(tasks: Sequence[ExperimentTask], variants: Sequence[Variant], *, aa: bool) -> list[str]:
-    """Return what is wrong with the tasks and variants together; ``aa``: variants may be equal."""
+    """Return the problems of the tasks and variants together; ``aa``: variants may be equal."""
     problems: list[str] = []
     twice = [name for name, count in Counter(task.id for task in tasks).items() if count > 1]
     if twice:
@@ -50,7 +50,7 @@ def plan_problems(tasks: Sequence[ExperimentTask], variants: Sequence[Variant], 
 
 
 def settings_problems(settings: Mapping[str, Any]) -> Iterable[str]:
-    """Yield what is wrong with the settings of an experiment by themselves."""
+    """Yield the problems of an experiment's settings, each on its own."""
     for name in ("repeats", "places"):
         value = settings[name]
         if value is not None and (type(value) is not int or value < 1):
@@ -88,10 +88,10 @@ def _template_problems(tasks: Sequence[ExperimentTask], variants: Iterable[Varia
 def example_problems(
     checks: Sequence[Check], tasks: Sequence[ExperimentTask], seconds: float, *, have_folders: bool
 ) -> list[str]:
-    """Return the checks that raise or take longer than ``seconds`` on a recorded example run, with the rows of the tasks.
+    """Return the checks that raise or take longer than ``seconds`` on a recorded example run, with the tasks' rows.
 
-    Of the rows that have the same columns the first one is tried. ``have_folders``: whether the runs of all tasks have folders
-    of their own. Each row that names one, or stands for such a run, is tried with a copy, as in a run.
+    Tries one row per set of columns. ``have_folders``: the runs of all tasks have their own folders. A row with a folder, or of
+    such a run, is tried with a copy, as in a run.
     """
     run = load_trace(example("healthy"))
     shapes = {frozenset(task.row): task.row for task in reversed(tasks)}
@@ -122,7 +122,7 @@ def _check_problem(
 
 
 def check_models(variants: Sequence[Variant], models: Sequence[str | Model], budget: float | None) -> list[str]:
-    """Return what is wrong with the models: unknown names, missing keys, and prices that a budget needs."""
+    """Return the problems of the models: unknown names, missing keys, and missing prices with a budget."""
     problems: list[str] = []
     agents = [variant.work for variant in variants if isinstance(variant.work, Agent)]
     own = [agent.used_model for agent in agents] if not models else []
@@ -145,14 +145,14 @@ def check_models(variants: Sequence[Variant], models: Sequence[str | Model], bud
 
 
 def _check_usable(model: str | Model) -> None:
-    """Raise `AgentnbError` for an unknown model, and for one whose key is missing."""
+    """Raise `AgentnbError` for an unknown model or a missing key."""
     check_model(model)
     if isinstance(model, str):
         check_key(model)
 
 
 def judge_problems(checks: Iterable[Check], budget: float | None) -> list[str]:
-    """Return what is wrong with the models of checks that ask one: unknown names, missing keys, and prices."""
+    """Return the problems of judges' models: unknown names, missing keys, and missing prices."""
     problems: list[str] = []
     for check in checks:
         if isinstance(check.function, AskedCheck):
@@ -183,7 +183,7 @@ def _price_problems(variants: Iterable[Variant], models: Sequence[str | Model], 
 
 
 def are_free(variants: Iterable[Variant], models: Sequence[str | Model], checks: Iterable[Check] = ()) -> bool:
-    """Return whether no model costs anything, those of judges included: personas, without a price of their own."""
+    """True if all models, including judges', are free: personas without a price."""
     used: list[str | Model | None] = [*models] or [variant.model for variant in variants]
     used += [check.function.model for check in checks if isinstance(check.function, AskedCheck)]
     return all(model is not None and is_persona(model) and "price=" not in name_of(model) for model in used)

@@ -1,4 +1,4 @@
-"""The figures of a report."""
+"""Figures of a report."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_FLIPS = 3
-"""Comparisons whose tasks are drawn."""
+"""Maximum number of comparisons whose tasks are drawn."""
 
 
 def figures_of(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:
-    """Yield the figures that the data allow; without matplotlib, what to install."""
+    """Yield the figures that the data allow; without matplotlib, yield what to install."""
     try:
         if comparisons:
             yield _picture("differences", differences([*comparisons]))

@@ -1,4 +1,4 @@
-"""The methods of an experiment in words: what was planned, how it was drawn, and what it ran with."""
+"""Methods of an experiment in words: its plan, its randomisation, and the models and versions it ran with."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ANALYSIS = (
     "Intervals are of 95 % and hold those of both tests; several comparisons are adjusted by Holm",
 )
 NOT_NAMED = "not named"
-"""The name of a model whose replies do not say who served them."""
+"""Placeholder for a model whose replies do not name it."""
 
 
 def methods_of(results: Results, setup: Setup) -> Iterator[Block]:
@@ -109,7 +109,7 @@ def _analysis(results: Results, setup: Setup) -> str:
 
 
 def _meaning(results: Results, setup: Setup) -> str:
-    """Return what the function of the primary says of itself, as the end of a sentence; empty without a docstring."""
+    """Return the docstring of the primary's function as the end of a sentence; empty without a docstring."""
     function = next((check.function for check in setup.checks if check.name == results.primary), None)
     text = (inspect.getdoc(function) or "").partition("\n\n")[0] if inspect.isfunction(function) else ""
     return f": {first_line(text, MAX_OF_A_SETTING).rstrip('.')}" if text else ""
@@ -121,13 +121,13 @@ def _judges(setup: Setup) -> list[tuple[str, str]]:
 
 
 def _exclusions(results: Results) -> list[str]:
-    """Return what was frozen about runs that are excluded, as the beginning of a sentence."""
+    """Return the frozen exclusions as beginnings of sentences."""
     texts = [str(text) for text in results.plan.frozen.get("exclusions", ())]
     return [f"{text[:1].upper()}{text[1:]}" for text in texts] or ["No run is excluded"]
 
 
 def _change(variant: Variant) -> str:
-    """Return what a variant is, in words."""
+    """Describe a variant."""
     if isinstance(variant.work, Workflow):
         return f"a workflow of the content {variant.content}"
     changes = [f"{name} {_told(value)}" for name, value in (variant.changes or {}).items()]
@@ -155,7 +155,7 @@ def _models(results: Results) -> tuple[list[str], list[list[str]]]:
 
 
 def _served(results: Results, row: Row) -> str:
-    """Return the names by which the provider named the model of a run in its replies."""
+    """Return the provider's names for the model in a run's replies."""
     if not row.run_id:
         return NOT_NAMED
     try:

@@ -1,4 +1,4 @@
-"""What a report says of guidance sets that were drawn for each round, where no run had one of them alone."""
+"""Report on guidance sets drawn for each round, where every run mixes sets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEADINGS = ("model", "set", "against", "guidance", "trigger", "draws", "after it
 
 
 def names_of(results: Results, setup: Setup) -> list[str]:
-    """Return the names of the variants, or of the guidance sets that were drawn for each round."""
+    """Return the names of the variants, or of the guidance sets drawn for each round."""
     if not results.is_by_round:
         return [variant.name for variant in setup.variants]
     (drawn,) = setup.variants

@@ -1,4 +1,4 @@
-"""The sections of a report, from what a comparison says of itself."""
+"""Sections of a report, built from comparisons."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OF_PERSONAS = "All models are personas, which say nothing about language models.
 
 
 def report_of(results: Results, comparisons: Sequence[Comparison], setup: Setup, data: Sequence[Block], tasks: str) -> Document:
-    """Return the report. ``data``: what is said of the files with the data; ``tasks``: the path of the one with the tasks."""
+    """Build the report. ``data``: entries for the data files; ``tasks``: path of the file with the tasks."""
     names = ", ".join(names_of(results, setup))
     parts = (
         _summary(results, comparisons),
@@ -73,7 +73,7 @@ def _flow(results: Results, comparisons: Sequence[Comparison], setup: Setup) -> 
 
 
 def _titled(one: Comparison, comparisons: Sequence[Comparison]) -> list[Block]:
-    """Return the heading of a comparison among several."""
+    """Return the heading of a comparison, if there are several."""
     return [Heading(heading(one)[0], is_inner=True)] if len(comparisons) > 1 else []
 
 

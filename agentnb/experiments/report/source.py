@@ -1,4 +1,4 @@
-"""The code that makes an experiment again: its YAML cell, or a call of `Experiment`, with the functions that it names."""
+"""Code that reproduces an experiment: its YAML cell, or a call of `Experiment`, with the functions that it names."""
 
 from __future__ import annotations
 
@@ -26,18 +26,20 @@ from agentnb import Agent, Experiment, GuidanceSet, Judge, RandomGuidance, withi
 """
 IMPORTED = frozenset(re.findall(r"\w+", IMPORTS))
 LEFT_OUT = ("tasks", "folder", "executor", "places")
-"""Arguments that belong to the data, or to the machine that it ran on."""
+"""Arguments that belong to the data, or to the machine."""
 
 
 class _Names(NamedTuple):
-    """What code refers to by name: definitions by it, and names that nothing is known to define."""
+    """Names that the code refers to: definitions by name, and names without a known definition."""
 
     defined: dict[str, str]
     missing: dict[str, None]
 
 
 def code_of(setup: Setup, tasks: str) -> Iterator[Block]:
-    """Yield the code that makes the experiment again, and what must be defined first. ``tasks``: the path of their file."""
+    """Yield the code that reproduces the experiment, and the names to define first. ``tasks``: path of the file with the
+    tasks.
+    """
     names = _Names({}, {})
     are_rows = all(task.make is None and task.run is None for task in setup.tasks)
     rows = f"json.loads(Path({tasks!r}).read_text('utf-8'))" if are_rows else _literal(setup.settings["tasks"], names)
@@ -68,7 +70,7 @@ def _call(tasks: str, settings: Mapping[str, Any], names: _Names) -> str:
 
 
 def _literal(value: Any, names: _Names) -> str:
-    """Return code of the value; the name of what is no plain data."""
+    """Return the value as code; a name unless it is plain data."""
     match value:
         case None | bool() | int() | float() | str():
             return repr(value)
@@ -93,7 +95,7 @@ def _is_default(value: Any, one: Any) -> bool:
 
 
 def _name(value: Any, names: _Names) -> str:
-    """Return the name of a function, tool, model, policy or workflow, and keep its definition if that is known."""
+    """Return the name of a function, tool, model, policy or workflow, and collect its definition if known."""
     if is_model(value):
         names.missing[f"the model {value.name}"] = None
         return repr(value.name)
@@ -121,7 +123,7 @@ def _name(value: Any, names: _Names) -> str:
 
 
 def _define_variables(function: Any, names: _Names) -> None:
-    """Keep the plain values that a function refers to by name; what else it refers to is missing."""
+    """Collect the plain values that a function refers to by name; its other references are missing."""
     variables = inspect.getclosurevars(function)
     for name, value in {**variables.globals, **variables.nonlocals}.items():
         if isinstance(value, int | float | str):

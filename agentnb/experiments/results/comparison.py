@@ -58,16 +58,18 @@ SKEW = {
     " then the interval is too narrow",
     False: "",
 }
-"""What skewed differences, or too few to tell, mean for the interval."""
+"""Warnings about the interval if differences are skewed, or too few to tell."""
 PASSES = (0.0, 1.0)
-"""The values of an outcome that passes or fails, and their limits."""
+"""Values, and limits, of an outcome that passes or fails."""
 Found: TypeAlias = Difference | TooFewTasks
 Estimate = TypeVar("Estimate")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Variant a minus variant b in the primary, paired by task. Without data numbers are None, and `missing` says why."""
+    """Variant a minus variant b in the primary, paired by task. Without data, numbers are None, and `missing` has the
+    reason.
+    """
 
     a: str
     b: str
@@ -75,32 +77,32 @@ class Comparison:
     rows_a: Sequence[Row] = field(repr=False)
     rows_b: Sequence[Row] = field(repr=False)
     notes: tuple[str, ...] = ()
-    """What was done otherwise than planned."""
+    """Deviations from the plan."""
     family: int = 1
-    """Comparisons of the same results; with more than one, ``p_adjusted`` is by Holm."""
+    """Number of comparisons of the same results; with more than one, ``p_adjusted`` is by Holm."""
     p_adjusted: float | None = None
     records: Records | None = field(default=None, repr=False)
     runs: Mapping[str, Run] = field(default_factory=dict, repr=False)
-    """Runs in memory, by their ids."""
+    """Runs in memory, by id."""
     experiment: str = ""
-    """The id of the experiment; empty for sets of runs."""
+    """Id of the experiment; empty for sets of runs."""
     not_run: Sequence[Row] = field(default=(), repr=False)
-    """Cells that were planned and have not run, as rows."""
+    """Placeholder rows of planned cells that have not run."""
     quality: JudgeQuality | None = field(default=None, repr=False)
-    """How right the judge is that decides: the differences are corrected by it. Flips, McNemar and pass^k are as judged."""
+    """Quality of the deciding judge, which corrects the differences. Flips, McNemar and pass^k are uncorrected."""
     limits: tuple[float, float] | None = None
-    """Least and greatest value that the primary can have; None if not stated."""
+    """Minimum and maximum of the primary, or None if not stated."""
     look: Look | None = None
-    """The planned look that it is made at; None without planned looks."""
+    """Planned look of the comparison, or None without planned looks."""
 
     @property
     def level(self) -> float:
-        """A p value below it shows a difference: .05, or what a planned look may spend of it."""
+        """Significance level: .05, or the level of a planned look."""
         return ALPHA if self.look is None else self.look.level
 
     @property
     def price(self) -> float | None:
-        """How many times as wide the interval is as without planned looks; None without looks, or without an interval."""
+        """Width of the interval relative to one without planned looks, or None without looks, or without an interval."""
         if self.look is None or self.interval is None:
             return None
         fixed = self._analyse(self.units, ALPHA)
@@ -110,49 +112,49 @@ class Comparison:
 
     @cached_property
     def cells(self) -> tuple[list[CellValue], list[CellValue]]:
-        """The cells of both arms with their values of the primary, or why they have none."""
+        """Cells of both arms with their values of the primary, or the reason for a missing value."""
         return self._cells(self.primary)
 
     @cached_property
     def units(self) -> list[Unit]:
-        """What is compared within tasks: tasks and models, and repeats where both arms share their seeds."""
+        """Units compared within tasks: tasks and models, and repeats if both arms share their seeds."""
         return units_of(*self.cells)
 
     @property
     def left_out(self) -> list[Unit]:
-        """The units without a value in both arms: no number rests on them."""
+        """Units without a value in both arms, which no number includes."""
         return [unit for unit in self.units if not unit.is_paired]
 
     @cached_property
     def counts(self) -> dict[str, dict[str, int]]:
-        """How many cells of each variant are scored, unknown, failed and not run."""
+        """Number of scored, unknown, failed and not run cells, by variant."""
         return {name: count_states(cells) for name, cells in zip((self.a, self.b), self.cells, strict=True)}
 
     @property
     def missing_values(self) -> int:
-        """Cells without a value."""
+        """Number of cells without a value."""
         return sum(cell.value is None for arm in self.cells for cell in arm)
 
     @cached_property
     def analysis(self) -> Found:
-        """The paired difference over all cells with a value: runs that were cut short have not passed."""
+        """Paired difference over all cells with a value; runs that were cut short count as not passed."""
         return self._analyse(self.units)
 
     @cached_property
     def of_completed(self) -> Found:
-        """The second analysis: without the runs that did not complete."""
+        """Second analysis, without incomplete runs."""
         return self._analyse(units_of(*map(_completed, self.cells)))
 
     @cached_property
     def value_limits(self) -> tuple[float, float] | None:
-        """Least and greatest value: 0 and 1 of passes, else those stated, or those seen; None if no value is known."""
+        """Minimum and maximum value: 0 and 1 for passes, else as stated, or as observed, or None if no value is known."""
         if self.limits or not self._seen:
             return self.limits
         return PASSES if self._seen <= {*PASSES} else (min(self._seen), max(self._seen))
 
     @cached_property
     def extremes(self) -> tuple[Found, Found] | None:
-        """The lowest and the highest difference that the missing values allow within `value_limits`; None without any."""
+        """Lowest and highest difference that the missing values allow within `value_limits`, or None without missing values."""
         if self.value_limits is None or not self.missing_values:
             return None
         (a, b), (low, high) = self.cells, self.value_limits
@@ -161,17 +163,19 @@ class Comparison:
 
     @property
     def could_turn(self) -> bool | None:
-        """Whether the missing values could bring 0 into the interval, or out of it; None without any, or without a number."""
+        """True if the missing values could move 0 into or out of the interval, or None without missing values or without a
+        number.
+        """
         if self.extremes is None or not isinstance(self.analysis, Difference):
             return None
         return any(shown(extreme) != shown(self.analysis) for extreme in self.extremes)
 
     @property
     def robustness(self) -> str:
-        """Whether the missing values could turn the result, as a sentence; empty if none is missing."""
+        """Sentence on whether missing values could change the result; empty without missing values."""
         if self.could_turn is None:
             return ""
-        kind = "missing value" if self.quality is None else "missing verdict"  # a correction takes them to err as the others
+        kind = "missing value" if self.quality is None else "missing verdict"  # a correction assumes the same error rates
         values = counted(self.missing_values, kind)
         within = "" if self.limits or self._seen <= {*PASSES} else ", within the values seen"
         if self.p_adjusted is not None:  # the extremes are not adjusted
@@ -183,7 +187,7 @@ class Comparison:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with the data: shares of missing values that differ, and differences that are skewed, or may be."""
+        """Problems of the data: unequal shares of missing values, and differences that are, or may be, skewed."""
         skew = [SKEW[self.analysis.is_skewed]] if isinstance(self.analysis, Difference) and not self.is_identical else []
         warnings = [warning for warning in skew if warning]
         totals = [(name, sum(states.values()), states["scored"]) for name, states in self.counts.items()]
@@ -194,38 +198,40 @@ class Comparison:
 
     @property
     def rests_on_incomplete(self) -> bool:
-        """Whether a difference is shown only because of runs that hit a limit or failed."""
+        """True if the difference is significant only because of runs that hit a limit or failed."""
         return bool(shown(self.analysis)) and shown(self.of_completed) != shown(self.analysis)
 
     @property
     def difference(self) -> float | None:
-        """Mean of a minus mean of b, each task with equal weight; None if too few tasks are paired."""
+        """Mean of a minus mean of b, each task with equal weight, or None if too few tasks are paired."""
         return self.analysis.value if isinstance(self.analysis, Difference) else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95 per cent limits of the true difference, over all planned looks; None if too few are paired, or all are alike."""
+        """95 per cent interval of the true difference, valid over all planned looks, or None for too few pairs, or identical
+        runs.
+        """
         return self.analysis.interval if isinstance(self.analysis, Difference) and not self.is_identical else None
 
     @property
     def p_value(self) -> float | None:
-        """Two-sided p value of no difference: below `level` exactly if 0 lies outside the interval."""
+        """Two-sided p value of no difference: below `level` if and only if the interval excludes 0."""
         return self.analysis.p_value if isinstance(self.analysis, Difference) and not self.is_identical else None
 
     @property
     def tasks(self) -> int:
-        """Tasks with a known value in both variants."""
+        """Number of tasks with a known value in both variants."""
         return self.analysis.tasks
 
     @cached_property
     def mde(self) -> float | None:
-        """Minimum detectable effect: the difference that a comparison like this one shows with a power of 80 per cent.
+        """Minimum detectable effect: the difference that such a comparison detects with 80 per cent power.
 
-        None at a planned look before the last: it is one step of a longer comparison.
+        Undefined (None) at a planned look before the last, as the comparison continues.
         """
         if self.look is not None and not self.look.is_last:
             return None
-        if self._correction is not None:  # its interval is about as wide under any difference
+        if self._correction is not None:  # its interval has about the same width for any difference
             deviations, power = NormalDist().inv_cdf(1 - self.level / 2), NormalDist().inv_cdf(POWER)
             low, high = self.interval or (0.0, 0.0)
             return (1 + power / deviations) * (high - low) / 2 or None
@@ -233,20 +239,20 @@ class Comparison:
 
     @cached_property
     def is_identical(self) -> bool:
-        """Whether all pairs of runs said and did the same: there is nothing to estimate."""
+        """True if the runs of every pair are identical, so that there is nothing to estimate."""
         pairs = self.pairs
         same = all(a.row.digest == b.row.digest and a.row.digest for a, b in pairs)
         return bool(pairs) and not self.left_out and same and all(a.value == b.value for a, b in pairs)
 
     @property
     def also_differs(self) -> list[str]:
-        """The measures besides time that differ within pairs of runs."""
+        """Measures besides time that differ within pairs of runs."""
         rows = [(a.row, b.row) for a, b in self.pairs]
         return [name for name in ("cost", "tokens") if any(a.value(name) != b.value(name) for a, b in rows)]
 
     @cached_property
     def discordant(self) -> Discordance | None:
-        """McNemar's exact test, where each task has one run per variant and no cluster, and passes or fails; else None."""
+        """McNemar's exact test, if each task passes or fails, has one run per variant and no cluster; else None."""
         values = [value for unit in self.units for value in (*unit.a, *unit.b)]
         is_single = len({unit.task for unit in self.units}) == len(self.units)
         is_single = is_single and all(len(unit.a) <= 1 >= len(unit.b) for unit in self.units)
@@ -256,7 +262,7 @@ class Comparison:
 
     @cached_property
     def pass_k(self) -> dict[str, tuple[PassShare, ...]]:
-        """The share of tasks of which k runs all pass, by variant; empty unless the primary passes or fails.
+        """Share of tasks with k passing runs out of k, by variant; empty unless the primary passes or fails.
 
         With several models, the shares of a task under each are averaged.
         """
@@ -270,21 +276,21 @@ class Comparison:
 
     @cached_property
     def ratios(self) -> dict[str, Ratio | TooFewTasks]:
-        """How many times b's cost, tokens and seconds those of a are, paired by task."""
+        """Cost, tokens and seconds of a divided by those of b, paired by task."""
         return {name: self._ratio(self._cells(name)) for name in RATIOS}
 
     @cached_property
     def ratios_of_completed(self) -> dict[str, Ratio | TooFewTasks]:
-        """The same without the runs that did not complete."""
+        """`ratios` without incomplete runs."""
         return {name: self._ratio(map(_completed, self._cells(name))) for name in RATIOS}
 
     @cached_property
     def survival(self) -> SurvivalComparison:
-        """Rounds until the first loop; runs that completed have none, those cut short are censored at their last round."""
+        """Rounds until the first loop; completed runs have none, those cut short are censored at their last round."""
         return compare_survival(ends_of(self.rows_a), ends_of(self.rows_b))
 
     def equivalence(self, margin: float) -> Equivalence | TooFewTasks:
-        """Return whether the variants differ by less than the margin: two one-sided tests, paired by task."""
+        """Test whether the variants differ by less than the margin: two one-sided tests, paired by task."""
         if not isinstance(margin, int | float) or isinstance(margin, bool) or not 0 < margin < inf:
             raise SettingsError(f"margin={margin!r} is not a difference", "Give a number above 0, such as 0.1")
         if self._correction is not None:
@@ -323,7 +329,7 @@ class Comparison:
         return self.records.run(run_id)
 
     def diff(self, task: str, repeat: int = 1, model: str | None = None) -> RunDiff:
-        """Return both runs of a task side by side. ``repeat`` counts from 1; ``model``: by default the first there is."""
+        """Return both runs of a task side by side. ``repeat`` counts from 1; ``model``: by default the first."""
         for a, b in self.pairs:
             is_meant = a.task == task and a.repeat + 1 == repeat and model in (None, a.row.model)
             if is_meant and a.row.run_id and b.row.run_id:
@@ -332,7 +338,7 @@ class Comparison:
 
     @property
     def missing(self) -> str:
-        """Why there is no number; empty if there is one."""
+        """Reason for a missing number; empty if there is a number."""
         if isinstance(self.analysis, TooFewTasks):
             remedy = "run both variants on the same tasks" if self.analysis.left_out else self.analysis.remedy
             why = counted(self.missing_values, "missing value") if self.missing_values else remedy
@@ -344,12 +350,12 @@ class Comparison:
 
     @cached_property
     def _seen(self) -> set[float]:
-        """The values that are known."""
+        """Known values."""
         return {cell.value for arm in self.cells for cell in arm if cell.value is not None}
 
     @cached_property
     def pairs(self) -> list[tuple[CellValue, CellValue]]:
-        """The cells of the same task, model and repeat in both arms."""
+        """Pairs of cells with the same task, model and repeat in both arms."""
         return pair_cells(*self.cells)
 
     def _cells(self, name: str) -> tuple[list[CellValue], list[CellValue]]:
@@ -359,7 +365,7 @@ class Comparison:
 
     @cached_property
     def _clusters(self) -> dict[str, str]:
-        """The cluster of each task that belongs to one."""
+        """Cluster by task, for clustered tasks."""
         return {row.task: row.cluster for row in (*self.rows_a, *self.rows_b) if row.cluster}
 
     @cached_property
@@ -374,7 +380,7 @@ class Comparison:
         return self._by_unit(estimate_ratio, units_of(*cells))
 
     def _by_unit(self, estimate: Callable[..., Estimate], units: list[Unit], *more: Any, **options: float) -> Estimate:
-        """Return what a function of the statistics estimates of units, which it knows by their tasks and clusters."""
+        """Apply an estimator of `statistics` to units, with their tasks and clusters."""
         a, b, tasks = stack_units(units)
         clusters = [(task in self._clusters, self._clusters.get(task, task)) for task in tasks]
         return estimate(a, b, *more, tasks=tasks, clusters=clusters, **options)
@@ -384,7 +390,7 @@ class Comparison:
 
 
 class Comparisons(list[Comparison]):
-    """Comparisons of the same results: a notebook shows each."""
+    """Comparisons of the same results; a notebook shows each."""
 
 
 Limits: TypeAlias = tuple[float, float] | None
@@ -423,10 +429,10 @@ def compare(
     ``compare(results, "new", "old")`` compares two variants, ``compare(results)`` each further variant with the first, with p
     values adjusted by Holm. ``compare(runs, others)`` compares runs, paths, stores or logs of Inspect: tasks are paired by the
     tag ``task:NAME``, the task of their benchmark, or their prompt. ``primary``: a check or a measure (``cost``, ``rounds``,
-    ``seconds``, ``tokens``); by default that of the experiment, else `passed`, or `score` where scores lie between none and
-    full marks. ``limits``: the least and the greatest value that a number can have, for what missing values could change.
-    ``quality``: how right the judge is that decides, `Judge.quality`: differences and intervals are corrected by it.
-    Raises `SettingsError` for unknown names, and while the results are covered.
+    ``seconds``, ``tokens``); by default that of the experiment, else `passed`, or `score` for runs with partial scores.
+    ``limits``: minimum and maximum of the primary, to bound the effect of missing values. ``quality``: the quality of the
+    deciding judge, from `Judge.quality`, which corrects differences and intervals. Raises `SettingsError` for unknown names,
+    and while the results are covered.
     """
     _check_given(limits, quality)
     if not isinstance(source, Results):
@@ -456,7 +462,7 @@ def compare(
 
 
 def _adjusted(several: list[Comparison]) -> Comparisons:
-    """Return the comparisons with p values adjusted by Holm; one alone has nothing to adjust for."""
+    """Return the comparisons with p values adjusted by Holm; a single comparison stays as it is."""
     family = len(several)
     if family == 1:
         return Comparisons(several)
@@ -467,7 +473,7 @@ def _adjusted(several: list[Comparison]) -> Comparisons:
 
 
 def _check_given(limits: Limits, quality: Any) -> None:
-    """Raise `SettingsError` for limits or a quality that are none."""
+    """Raise `SettingsError` for invalid limits or an invalid quality."""
     if quality is not None and not isinstance(quality, JudgeQuality):
         raise SettingsError(f"quality={quality!r} is not the quality of a judge", "Write quality=judge.quality(labels)")
     if limits is not None and not limits[0] < limits[1]:
@@ -484,9 +490,9 @@ def _of_runs(
 
 
 def _judged(one: Comparison, quality: JudgeQuality | None, content: str | None) -> Comparison:
-    """Return the comparison corrected by the quality of its judge, with the note on how, or that it is not.
+    """Return the comparison corrected by the quality of its judge, with a note on the correction, or on its absence.
 
-    ``content``: the hash of the judge that decides; None if it is not known.
+    ``content``: hash of the deciding judge, or None if unknown.
     """
     is_judged = any(one.primary in row.judged for row in (*one.rows_a, *one.rows_b))
     if quality is None:
@@ -499,13 +505,13 @@ def _judged(one: Comparison, quality: JudgeQuality | None, content: str | None) 
 
 
 def comparison_lines(one: Comparison) -> list[str]:
-    """Return the comparison in sentences: the difference, how sure it is, and what else a reader must know."""
+    """Return the comparison in sentences: the difference, its uncertainty, and warnings and notes."""
     lines = [f"{one.a} minus {one.b}, {one.primary}: {_told(one)}", *([one.robustness] if one.robustness else [])]
     return [*lines, *one.warnings, *one.notes]
 
 
 def shown(found: Found) -> int:
-    """Return the sign of a difference that is shown, at the level of its interval; 0 if none is."""
+    """Return the sign of a significant difference, at the level of its interval; 0 without one."""
     if not isinstance(found, Difference) or found.p_value >= 1 - found.confidence:
         return 0
     return 1 if found.value > 0 else -1
@@ -516,7 +522,7 @@ def _completed(cells: Iterable[CellValue]) -> list[CellValue]:
 
 
 def alike(value: float, tasks: int) -> str:
-    """Return the difference that all tasks have, in words."""
+    """Describe a difference that is the same in all tasks."""
     difference = signed(value)
     return f"no difference in any of {tasks} tasks" if difference == "0" else f"{difference} in each of {tasks} tasks"
 
@@ -535,7 +541,7 @@ def _told(one: Comparison) -> str:
 
 
 def signed(value: float) -> str:
-    """Return a difference with its sign, to three digits; what is left of 0 by rounding errors is 0."""
+    """Format a difference with its sign and three digits; rounding errors become 0."""
     return "0" if abs(value) < ROUNDING else f"{value:+.3g}"
 
 
@@ -548,6 +554,6 @@ def _known(results: Results, primary: Any) -> str:
 
 
 def log_of(records: Records | None, run_id: str) -> Path | None:
-    """Return the path of a run's log; None if it is in memory only."""
+    """Return the path of a run's log, or None if it is in memory only."""
     store = None if records is None else records.store
     return None if store is None or not run_id else store.path(run_id)

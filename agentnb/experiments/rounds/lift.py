@@ -1,4 +1,4 @@
-"""Lift: what guidance brought soon after it was given, by an effect where sets were drawn by round, else by an association."""
+"""Lift: short-term outcomes after guidance, as an effect if sets were drawn by round, else as an association."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SEED = re.compile(r"(?<=[?&])seed=\d+&?")
 
 
 class Given(NamedTuple):
-    """A kind of guidance of one set, to one model."""
+    """Kind of guidance of one set, for one model."""
 
     model: str
     set: str
@@ -42,30 +42,30 @@ class Given(NamedTuple):
 
 
 class DrawnInjection(NamedTuple):
-    """An injection of a run."""
+    """Injection of a run."""
 
     model: str
     cluster: Hashable
-    """The task of the run, or the cluster of its task."""
+    """Task of the run, or the cluster of its task."""
     run_id: str
     injection: Injection
 
 
 def lift(runs: RunSource | Results, *, outcome: str | None = None) -> pd.DataFrame:
-    """Return one row per model, guidance set, kind of guidance and trigger: how often an outcome came, and how often anyway.
+    """Return one row per model, guidance set, kind of guidance and trigger: rates of an outcome with and without guidance.
 
-    ``outcome``: ``followed``, whether the reply did what the guidance asks; ``call_worked``, whether a work tool ran and
-    succeeded in the round; ``no_loop_within_3``, whether no loop was found in so many rounds. By default that of the
-    experiment's plan, else ``followed``. ``trigger``: why the round came.
+    ``outcome``: ``followed``, if the reply followed the guidance; ``call_worked``, if a work tool ran and succeeded in the
+    round; ``no_loop_within_3``, if no loop was found in that many rounds. By default that of the experiment's plan, else
+    ``followed``. ``trigger``: the reason for the round.
 
-    Where a set was drawn for each round (``assign="round"``), ``claim`` is ``effect``: the mean after draws of the set minus
-    that after draws of the first set (``against``), weighted by the inverse of the propensity (Hájek), clustered by task, with
-    ``p_value`` and, adjusted by Holm over all effects of the table, ``p_adjusted``. ``judged`` and ``judged_without`` are the
-    draws that carry it. It holds for this outcome, averaged over later draws, and claims nothing about whole runs. From other
-    runs ``claim`` is ``association``: ``anyway`` is the share of rounds of the same model that would have had the guidance
-    and did not, such as those of an arm with ``off``, and shares are means of the runs'. ``note`` says why. Intervals are of
-    95 per cent (``_low``, ``_high``). No model is called. Raises `SettingsError` for an unknown outcome, and while results are
-    covered.
+    If a set was drawn for each round (``assign="round"``), ``claim`` is ``effect``: the mean after draws of the set minus that
+    after draws of the first set (``against``), weighted by the inverse of the propensity (Hájek), clustered by task, with
+    ``p_value`` and, adjusted by Holm over all effects of the table, ``p_adjusted``. ``judged`` and ``judged_without`` count the
+    draws in the estimate. The effect is for this outcome, averaged over later draws, and makes no claim about whole runs. For
+    other runs ``claim`` is ``association``: ``anyway`` is the share of rounds of the same model that would have had the
+    guidance and did not, such as those of an arm with ``off``, and shares are means over runs. ``note`` explains the claim.
+    Intervals are 95 per cent (``_low``, ``_high``). Calls no model. Raises `SettingsError` for an unknown outcome, and while
+    results are covered.
     """
     planned, tasks = "", {}
     if isinstance(runs, Results):
@@ -192,7 +192,7 @@ def _add(values: dict[Given, dict[str, list[bool]]], kind: Given, run: Run, valu
 
 
 def _lacking(run: Run, words: GuidanceSet) -> Iterator[tuple[int, Place, bool | None]]:
-    """Yield the guidance that rounds would have had under a set and did not, and whether their replies did what it asks."""
+    """Yield the guidance of a set that rounds would have had and did not, and whether their replies followed it."""
     if run.guidance_in_force.version == words.version and not run.drawn:
         return
     for index, injection_kind, followed in would_be_given(run, words):
@@ -222,7 +222,7 @@ def _association_row(
 
 
 def _by_run(values: Mapping[str, list[bool]]) -> Share:
-    """Return the mean of the runs' shares; where each is none or all, with the interval of Wilson, which has a width."""
+    """Return the mean of the runs' shares; if all are 0 or 1, with Wilson's interval, whose width is never 0."""
     shares = [sum(of_run) / len(of_run) for of_run in values.values()]
     return wilson(int(sum(shares)), len(shares)) if {*shares} <= {0.0, 1.0} else mean_interval(shares)
 

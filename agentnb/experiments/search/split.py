@@ -1,4 +1,4 @@
-"""The tasks of a search: those that it tries candidates on, in folds, and those that judge it once."""
+"""Split of a search's tasks: those for candidates, in folds, and those that judge the best once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from agentnb.experiments.statistics.tasks import MIN_TASKS
 
 
 class Split(NamedTuple):
-    """Places of tasks. The tasks of a cluster are on one side, and in one fold."""
+    """Positions of tasks. The tasks of a cluster are on one side, and in one fold."""
 
     keep: tuple[int, ...]
-    """Tasks of the search that no candidate may do worse."""
+    """Tasks of the search that no candidate may make worse."""
     folds: tuple[tuple[int, ...], ...]
-    """The other tasks of the search."""
+    """Other tasks of the search."""
     held_out: tuple[int, ...]
     """Tasks that the search never sees."""
 
@@ -27,7 +27,7 @@ class Split(NamedTuple):
         return (*self.keep, *(position for fold in self.folds for position in fold))
 
     def looks(self, first: int) -> list[tuple[int, ...]]:
-        """Return the tasks of each look at a candidate that begins with this fold: those of the look before, and a fold."""
+        """Return the tasks of each look at a candidate, starting with this fold: each look adds a fold to the previous one."""
         order = [*self.folds[first:], *self.folds[:first]]
         return [(*self.keep, *(position for fold in order[: count + 1] for position in fold)) for count in range(len(order))]
 
@@ -35,8 +35,8 @@ class Split(NamedTuple):
 def split_tasks(tasks: Sequence[ExperimentTask], keep: Sequence[str], held_out: float, folds: int, seed: int) -> Split:
     """Draw the split by the seed. Raises `SettingsError` for unknown ids in ``keep``, and for too few tasks.
 
-    ``held_out``: share of the clusters that judge, at least `MIN_TASKS` of them; fewer ``folds`` where one would be too small
-    for a first look.
+    ``held_out``: share of the clusters that judge, at least `MIN_TASKS` of them; fewer ``folds`` if one would be too small for
+    a first look.
     """
     ids = [task.id for task in tasks]
     for name in keep:

@@ -1,4 +1,4 @@
-"""Adjustment of p values where several variants are compared."""
+"""Adjustment of p values for several comparisons."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def adjust_holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Return the p values adjusted by Holm, in their order: reject those below the level of the whole family.
+    """Return the p values adjusted by Holm, in their order, to be compared with the level of the whole family.
 
     A comparison without a p value stays None and counts in the family, which was planned with it. Source: Holm (1979),
     Scandinavian Journal of Statistics 6.

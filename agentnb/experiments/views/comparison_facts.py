@@ -1,4 +1,4 @@
-"""What a comparison says, fact by fact, for its text and its HTML alike."""
+"""Facts of a comparison, for its text and its HTML alike."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from agentnb.experiments.statistics.tasks import TooFewTasks
 from agentnb.experiments.views.numbers import UNKNOWN, estimate_told, limits_told, p_told, ratio_told
 
 MAX_NAMED = 3
-"""Pairs that are named of those that are left out."""
+"""Maximum number of left-out pairs that are named."""
 MAX_REASONS = 2
-"""Reasons of a variant's missing values that are named."""
+"""Maximum number of reasons for missing values that are named per variant."""
 MAX_OF_A_REASON = 80
 RATIO_NAMES = {"cost": "Cost", "tokens": "Tokens", "seconds": "Time"}
 
 
 class Fact(NamedTuple):
-    """A line of a comparison: what it is, and its value in words."""
+    """Line of a comparison: its name, and its value in words."""
 
     name: str
     value: str
     meaning: str = ""
-    """What the number says."""
+    """Explanation of the number."""
     is_detail: bool = False
-    """Whether a page folds it."""
+    """True if a page folds it."""
 
 
 class Estimate(NamedTuple):
-    """A reading of the primary that is drawn: the difference over some runs, or with some values."""
+    """Drawn estimate of the primary: the difference over some runs, or with some values imputed."""
 
     name: str
     value: Difference
 
 
 class Flip(NamedTuple):
-    """A pair of runs with different values."""
+    """Pair of runs with different values."""
 
     task: str
     model: str
@@ -57,26 +57,26 @@ class Flip(NamedTuple):
     run_a: str
     run_b: str
     log_a: str
-    """The path of the log, relative to the current folder; empty if it is not kept."""
+    """Path of the log, relative to the current folder; empty if it was not stored."""
     log_b: str
     command: str
-    """What to type to see both runs side by side."""
+    """Command that shows both runs side by side."""
 
 
 def heading(comparison: Comparison) -> tuple[str, str]:
-    """Return the names of the variants, and what is compared, in which experiment."""
+    """Return the names of the variants, and the primary with the experiment."""
     source = f" · experiment {comparison.experiment}" if comparison.experiment else ""
     return f"{comparison.a} minus {comparison.b}", f"{comparison.primary} · paired by task{source}"
 
 
 def verdict(comparison: Comparison) -> str:
-    """Return the means, whether a difference is shown, what it rests on, and whether missing values could turn it."""
+    """Return the means, whether a difference is shown, its basis, and whether missing values could change the verdict."""
     sure = f" {comparison.robustness}." if comparison.robustness else ""
     return f"{_shares(comparison)}{_verdict(comparison)}{sure}"
 
 
 def cautions(comparison: Comparison) -> list[str]:
-    """Return why the comparison could mislead, the most frequent reasons first."""
+    """Return the reasons why the comparison could mislead, ordered by importance."""
     arms = ((comparison.a, comparison.rows_a), (comparison.b, comparison.rows_b))
     ended = [(name, len(rows), sum(row.status == "failed" for row in rows)) for name, rows in arms]
     failed = [f"{count:,} of {counted(runs, 'run')} of {name!r} ended with an error" for name, runs, count in ended if count]
@@ -84,7 +84,7 @@ def cautions(comparison: Comparison) -> list[str]:
 
 
 def estimates(comparison: Comparison) -> list[Estimate]:
-    """Return what a picture shows: all runs, completed runs, and the worst and best case of missing values."""
+    """Return the estimates to draw: all runs, completed runs, and the worst and best case of missing values."""
     if comparison.is_identical or not isinstance(comparison.analysis, Difference):
         return []
     readings: list[tuple[str, object]] = [("all runs", comparison.analysis)]
@@ -95,7 +95,7 @@ def estimates(comparison: Comparison) -> list[Estimate]:
 
 
 def _shares(comparison: Comparison) -> str:
-    """Return the means of passes as shares, of other values as numbers; nothing where a correction changes them."""
+    """Return the means, of passes as shares; empty if a correction changes them."""
     if comparison.quality is not None or comparison.is_identical or not isinstance(comparison.analysis, Difference):
         return ""
     is_pass = comparison.value_limits == PASSES
@@ -139,9 +139,9 @@ def _ground(comparison: Comparison) -> str:
 
 
 def states_of(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Return how many values of each variant are scored, unknown, failed and not run, as headings and rows.
+    """Return the number of scored, unknown, failed and not run values by variant, as headings and rows.
 
-    Where some are missing, the last column has the most frequent reasons.
+    With missing values, the last column has the most frequent reasons.
     """
     reasons = [
         Counter(first_line(cell.reason, MAX_OF_A_REASON) for cell in cells if cell.value is None) for cells in comparison.cells
@@ -176,7 +176,7 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
 
 
 def sensitivity(comparison: Comparison) -> Iterator[Fact]:
-    """Yield the numbers that say what the difference would be with other values, or without some runs."""
+    """Yield the differences with other values, or without some runs."""
     if isinstance(comparison.analysis, Difference) and not comparison.is_identical:
         yield from _extremes(comparison)
         yield from _completed(comparison)
@@ -228,7 +228,7 @@ def _extremes(comparison: Comparison) -> Iterator[Fact]:
 
 
 def _cases(comparison: Comparison) -> Iterator[tuple[str, Difference | TooFewTasks, str]]:
-    """Yield what the missing values allow, each with its name and how they are taken."""
+    """Yield the extremes that missing values allow, each with its name and the imputed values."""
     if comparison.extremes is None or comparison.value_limits is None:
         return
     low, high = comparison.value_limits
@@ -350,5 +350,5 @@ def _log(comparison: Comparison, run_id: str) -> str:
 
 
 def several_models(flips: Sequence[Flip]) -> bool:
-    """Return whether the pairs are of several models."""
+    """True if the pairs belong to several models."""
     return len({flip.model for flip in flips}) > 1

@@ -1,4 +1,4 @@
-"""A comparison as HTML and as text."""
+"""Comparison as HTML and as text."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from agentnb.experiments.views.layout import (
 
 MAX_FLIPS_IN_TEXT = 10
 MAX_OPEN = 5
-"""Pairs of runs that are shown unfolded."""
+"""Maximum number of pairs of runs that are shown unfolded."""
 MAX_OF_A_NAME = 120
 MAX_CAUTIONS = 3
-"""Reasons why a comparison could mislead that stand beside its sentence; the others are folded."""
+"""Maximum number of cautions beside the verdict; the others are folded."""
 WARNING = "Why this could mislead:"
 
 
 def comparison_html(comparison: Comparison) -> Html:
-    """Return the difference with its interval, what it rests on, the pairs of runs that differ, and all notes."""
+    """Render the difference with its interval and basis, the pairs of runs that differ, and all notes."""
     head = heading(comparison)
     headings, rows = states_of(comparison)
     states = table_html(headings, rows, numbers=range(1, 1 + len(STATES)))
@@ -62,7 +62,7 @@ def comparison_html(comparison: Comparison) -> Html:
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """Return the same as lines of text."""
+    """Render the comparison as text."""
     lines, states = [" · ".join(heading(comparison))], table_text(*states_of(comparison))
     try:
         warnings = cautions(comparison)
@@ -76,12 +76,12 @@ def comparison_text(comparison: Comparison) -> str:
 
 
 def comparisons_html(several: Comparisons) -> str:
-    """Return several comparisons below each other."""
+    """Render several comparisons below each other."""
     return "".join(map(comparison_html, several))
 
 
 def comparisons_text(several: Comparisons) -> str:
-    """Return the same as text."""
+    """Render several comparisons as text."""
     return "\n\n".join(map(comparison_text, several))
 
 
@@ -119,7 +119,7 @@ def _flips(comparison: Comparison) -> Html:
 
 
 def _linked(value: str, log: str, run_id: str) -> Html:
-    """Return a value, and a link to the log of its run, if that is a file."""
+    """Return a value, with a link to the log of its run if the log is a file."""
     return tag("a", "", value, href=quote(log), title=f"Log of run {run_id}") if log else words(value)
 
 

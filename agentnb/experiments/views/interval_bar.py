@@ -1,4 +1,4 @@
-"""Intervals as drawn bars on one axis with 0 marked, in plain HTML."""
+"""Intervals as bars on one axis with 0 marked, in plain HTML."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from agentnb.experiments.views.numbers import limits_told
 
 ROUND_LIMITS = (1, 2, 5, 10)
 BLUE, DARK, GREY = "#3b82d6", "rgba(127,127,127,.95)", "rgba(127,127,127,.55)"
-"""Colours with contrast on light and dark. Borders, not backgrounds: a notebook that is not trusted keeps those only."""
+"""Colours with contrast on light and dark, drawn as borders: an untrusted notebook strips backgrounds."""
 
 
 def intervals_html(estimates: Sequence[Estimate], most: float | None = None) -> Html:
-    """Return a row for each estimate: its name, its bar from limit to limit, its numbers; nothing where all are 0.
+    """Render a row for each estimate: its name, its bar from limit to limit, its numbers; empty if all are 0.
 
-    ``most``: the greatest difference that can be; the axis ends there, or at a round number before it.
+    ``most``: maximum possible difference; the axis ends there, or at a round number before it.
     """
     reach = _reach(
         [abs(number) for estimate in estimates for number in (estimate.value.value, *(estimate.value.interval or ()))], most

@@ -1,4 +1,4 @@
-"""The results of an experiment as HTML and as text."""
+"""Results of an experiment as HTML and as text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COVERED = "What tells variants apart is covered until all runs are made"
 
 
 def results_html(results: Results) -> Html:
-    """Return the variants with their runs and means, why runs did not complete, and all notes."""
+    """Render the variants with their runs and means, the reasons of incomplete runs, and all notes."""
     reasons = [[str(count), first_line(reason, MAX_OF_A_REASON)] for reason, count in _reasons(results)]
     failed = table_html(["runs", "did not complete because"], reasons, numbers=(0,)) if reasons else ""
     return view_html(
@@ -39,7 +39,7 @@ def results_html(results: Results) -> Html:
 
 
 def results_text(results: Results) -> str:
-    """Return the same as lines of text."""
+    """Render the results as text."""
     reasons = [f"  {count} did not complete: {first_line(reason, MAX_OF_A_REASON)}" for reason, count in _reasons(results)]
     lines = [f"Results · {_about(results)}", _sentence(results), *table_text(*means_of(results)), *reasons]
     return text_of([*lines, *[f"Note: {note}" for note in results.notes], _hint(results)])
@@ -56,7 +56,7 @@ def _sentence(results: Results) -> str:
 
 
 def means_of(results: Results) -> tuple[list[str], list[list[str]]]:
-    """Return runs, and unless they are covered means and cost, by variant, as headings and rows."""
+    """Return runs by variant, and means and cost unless they are covered, as headings and rows."""
     return _headings(results), _rows(results)
 
 
