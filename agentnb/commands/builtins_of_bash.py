@@ -114,8 +114,8 @@ def _set(reader: Reader, command: SimpleCommand) -> None:
         value = word.value
         if value in ("-", "--") or (value and value[0] not in "-+" and not _takes_name(before)):
             return
-        known = value is not None and (value in SET_NAMES if _takes_name(before) else set(value[1:]) <= SET_LETTERS | {"o"})
-        if not known or word.may_split:
+        is_known = value is not None and (value in SET_NAMES if _takes_name(before) else set(value[1:]) <= SET_LETTERS | {"o"})
+        if not is_known or word.may_split:
             reader.facts.flag(f"the option {word.raw[:60]} of set")
 
 
@@ -137,14 +137,14 @@ def _declare(reader: Reader, command: SimpleCommand) -> None:
         elif text.startswith(("-", "+")) and word.value is not None:
             if not set(text[1:]) <= set("aAfFglprux" + ("n" * is_export)):
                 reader.facts.flag(f"the option {text} of {command.words[0].value}")
-        elif (found := ASSIGNED.match(text)) is None or (not found[2] and (word.value is None or found.end() < len(text))):
+        elif (match := ASSIGNED.match(text)) is None or (not match[2] and (word.value is None or match.end() < len(text))):
             reader.facts.flag("a variable whose name is computed")
-        elif found[2]:
-            rest = text[found.end() :]
-            if rest.startswith("(") and not re.match(rf"{IDENTIFIER}\+?=\(", word.raw):
+        elif match[2]:
+            value = text[match.end() :]
+            if value.startswith("(") and not re.match(rf"{IDENTIFIER}\+?=\(", word.raw):
                 reader.facts.flag("an array in quotes")
-            is_number = word.value is not None and re.fullmatch(r"-?\d*", rest) is not None
-            reader.assign(found[1], is_number=is_number)
+            is_number = word.value is not None and re.fullmatch(r"-?\d*", value) is not None
+            reader.assign(match[1], is_number=is_number)
 
 
 def _names(reader: Reader, command: SimpleCommand, words: tuple[Word, ...]) -> None:

@@ -15,7 +15,7 @@ def star_glob(pattern: str, anything: str = ".*") -> str:
     if not others:
         return first
     *middle, last = others
-    return first + "".join(f"(?>{anything}?{one})" for one in middle) + anything + last
+    return first + "".join(f"(?>{anything}?{part})" for part in middle) + anything + last
 
 
 def names_glob(names: Iterable[str]) -> str:

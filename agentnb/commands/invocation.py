@@ -92,13 +92,13 @@ def invocation_of(words: Sequence[Word]) -> Invocation:
     if not words or words[0].value is None:
         return Invocation("", operands=list(words[1:]), is_uncertain=True)
     name = program_name(words[0].value)
-    found = Invocation(name, program_forms().get(name))
-    if found.form is None:
-        found.operands = list(words[1:])
-        found.is_uncertain = any(map(_may_be_option, words[1:]))
+    invocation = Invocation(name, program_forms().get(name))
+    if invocation.form is None:
+        invocation.operands = list(words[1:])
+        invocation.is_uncertain = any(map(_may_be_option, words[1:]))
     else:
-        _Reader(found, words[1:]).read(found.form)
-    return found
+        _Reader(invocation, words[1:]).read(invocation.form)
+    return invocation
 
 
 class _Reader:
@@ -129,9 +129,9 @@ class _Reader:
 
     def _add_operand(self, word: Word) -> None:
         self._into.operands.append(word)
-        meant = self._form.signs.get(word.prefix[:1])
-        if meant is not None and word.value != word.prefix[:1]:
-            spec = self._form.spec(meant)
+        name = self._form.signs.get(word.prefix[:1])
+        if name is not None and word.value != word.prefix[:1]:
+            spec = self._form.spec(name)
             self._into.options.append(Option(self._form, (spec.name,), spec.name))
 
     def _has_entered(self, word: Word) -> bool:
@@ -169,14 +169,14 @@ class _Reader:
     def _read_short(self, word: Word, text: str) -> None:
         if text in self._form.options:
             return self._add((self._form.spec(text),), text)
-        place = 1
-        while place < len(text):
-            length = 2 if f"-{text[place : place + 2]}" in self._form.options else 1
-            spelling, place = f"{text[0]}{text[place : place + length]}", place + length
+        position = 1
+        while position < len(text):
+            length = 2 if f"-{text[position : position + 2]}" in self._form.options else 1
+            spelling, position = f"{text[0]}{text[position : position + length]}", position + length
             spec = self._form.spec(spelling) if text[0] == "-" else OptionSpec(spelling, int(spelling in ("+o", "+O")))
             if spec.values or spec.may_attach:
-                has_rest = bool(text[place:]) or word.value is None
-                return self._add((spec,), spelling, _rest(word, text[place:]) if has_rest else None)
+                has_rest = bool(text[position:]) or word.value is None
+                return self._add((spec,), spelling, _rest(word, text[position:]) if has_rest else None)
             self._add((spec,), spelling)
         if word.value is None:
             self._into.is_uncertain = True
@@ -196,11 +196,11 @@ class _Reader:
         self._into.options.append(Option(self._form, names, spelled, values))
 
     def _until_semicolon(self) -> tuple[Word, ...]:
-        rest = self._words[self._at :]
-        ends = [place for place, word in enumerate(rest) if word.value == ";" or _ends_batch(rest, place)]
-        end = ends[0] if ends else len(rest)
+        words = self._words[self._at :]
+        ends = [index for index, word in enumerate(words) if word.value == ";" or _ends_batch(words, index)]
+        end = ends[0] if ends else len(words)
         self._at += end + 1
-        return tuple(rest[:end])
+        return tuple(words[:end])
 
 
 def _ends_batch(words: Sequence[Word], place: int) -> bool:
@@ -230,12 +230,12 @@ def started_by(invocation: Invocation) -> tuple[list[StartedCommand], bool]:
     form, targets = invocation.form, invocation.targets
     if form is None:
         return [], True
-    found = [
+    commands = [
         StartedCommand(tuple(_with_found_files(option.values, invocation)))
         for option in invocation.options
         if option.form.commands & set(option.names)
     ]
-    found += [
+    commands += [
         StartedCommand((*option.values, *invocation.operands))
         for option in invocation.options
         if form.modules & set(option.names)
@@ -245,15 +245,15 @@ def started_by(invocation: Invocation) -> tuple[list[StartedCommand], bool]:
         is_all = not (invocation.operands or invocation.options)
     elif form.operands == "command" and (targets or invocation.options):
         is_all = all(_is_known(option) for option in invocation.options) and not _takes_text(invocation)
-        found += _started_words(invocation, targets)
-        found += [
+        commands += _started_words(invocation, targets)
+        commands += [
             StartedCommand(text=option.value) for option in invocation.options if option.names[0] == "-S" and form.name == "env"
         ]
-        is_all = is_all and not any("\\" in one.text or "$" in one.text for one in found)
+        is_all = is_all and not any("\\" in command.text or "$" in command.text for command in commands)
     elif form.operands in ("shell", "trap", "script"):
         texts, is_all = _started_texts(form, invocation, targets)
-        found += texts
-    return found, is_all and not any(COMPUTED in one.text for one in found)
+        commands += texts
+    return commands, is_all and not any(COMPUTED in command.text for command in commands)
 
 
 def _is_known(option: Option) -> bool:
@@ -274,10 +274,10 @@ def _started_words(invocation: Invocation, targets: Sequence[Word]) -> Iterator[
     while (
         invocation.program in ("env", "sudo", "doas")
         and words
-        and (found := ASSIGNMENT.match(words[0].prefix or words[0].value or ""))
+        and (match := ASSIGNMENT.match(words[0].prefix or words[0].value or ""))
     ):
         word = words.pop(0)
-        assignments.append((found[1], _rest(word, (word.value or word.prefix)[found.end() :])))
+        assignments.append((match[1], _rest(word, (word.value or word.prefix)[match.end() :])))
     if invocation.program == "xargs":
         if not words:
             return
@@ -318,29 +318,29 @@ def _computed(word: Word, replaced: str, prefix: str = "") -> Word:
 
 def features_of(invocation: Invocation) -> list[Feature]:
     """Return all by which a command starts a program, runs a text, or names a file to write in, besides its operands."""
-    found = [feature for option in invocation.options for feature in _features_of_option(option)]
+    features = [feature for option in invocation.options for feature in _features_of_option(option)]
     form = invocation.form
     if form is None:
-        return found
+        return features
     if invocation.is_unlisted and form.name in names_of_forms() and " " not in form.name:
-        found.append(Feature(form.name, "form", _text(invocation.operands[0])))
+        features.append(Feature(form.name, "form", _text(invocation.operands[0])))
     scripts = [word for option in invocation.options if option.names[0] == "-e" for word in option.values]
     if form.operands == "sed":
-        found += [
+        features += [
             Feature(form.name, "script", _text(word)) for word in (*scripts, *invocation.targets[:1]) if not _is_plain_sed(word)
         ]
     elif form.operands == "awk":
-        found += [Feature(form.name, "script", _text(word)) for word in invocation.targets[:1] if not _is_plain_awk(word)]
+        features += [Feature(form.name, "script", _text(word)) for word in invocation.targets[:1] if not _is_plain_awk(word)]
     elif form.operands in ("text", "output"):
-        found += [Feature(form.name, "operand", _text(word)) for word in invocation.targets]
+        features += [Feature(form.name, "operand", _text(word)) for word in invocation.targets]
     elif form.operands == "names":
-        found += [Feature(form.name, "operand", _text(word)) for word in invocation.targets if not sets_harmless_name(word)]
+        features += [Feature(form.name, "operand", _text(word)) for word in invocation.targets if not sets_harmless_name(word)]
     elif form.operands == "assignments":
-        found += [Feature(form.name, "operand", _text(word)) for word in invocation.operands if _may_assign(word)]
+        features += [Feature(form.name, "operand", _text(word)) for word in invocation.operands if _may_assign(word)]
     can_start = form.starts or form.writes or form.operands in ("sed", "awk", "text", "output", "assignments", "names")
     if invocation.is_uncertain and can_start:
-        found.append(Feature(form.name, "uncertain", COMPUTED))
-    return found
+        features.append(Feature(form.name, "uncertain", COMPUTED))
+    return features
 
 
 def _features_of_option(option: Option) -> Iterator[Feature]:

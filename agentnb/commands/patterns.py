@@ -53,7 +53,7 @@ def command_pattern(text: str) -> CommandPattern:
         texts = shlex.split(text)
     except ValueError:  # a quotation that does not end
         texts = text.split()
-    count = next((place for place, word in enumerate(texts) if not ASSIGNMENT.match(word)), len(texts))
+    count = next((index for index, word in enumerate(texts) if not ASSIGNMENT.match(word)), len(texts))
     return _pattern(tuple(Word(word, word, word) for word in texts[count:]), tuple(texts[:count]), text)
 
 
@@ -72,9 +72,9 @@ def covers(pattern: str, part: Part) -> bool:
         return False
     if pattern == EVERYTHING:
         return True
-    found = command_pattern(pattern)
+    shown = command_pattern(pattern)
     assigned = tuple(f"{name}={value.value}" for name, value in part.assignments)
-    return assigned == found.assignments and _covers(found, part.invocation, part.text)
+    return assigned == shown.assignments and _covers(shown, part.invocation, part.text)
 
 
 def _covers(pattern: CommandPattern, call: Invocation, text: str) -> bool:
@@ -82,7 +82,7 @@ def _covers(pattern: CommandPattern, call: Invocation, text: str) -> bool:
         return False
     features = features_of(call)
     shown = features_of(pattern.invocation) if features else []
-    if not all(any(_is_shown(feature, other) for other in shown) for feature in features):
+    if not all(any(_is_shown(feature, shown_feature) for shown_feature in shown) for feature in features):
         return False
     started, is_all = started_by(call)
     if not started:
@@ -91,8 +91,8 @@ def _covers(pattern: CommandPattern, call: Invocation, text: str) -> bool:
     if not is_all or len(of_pattern) != len(started):
         return False
     return all(
-        _covers_started(_words_of(one.words, one.text), _words_of(other.words, other.text))
-        for one, other in zip(of_pattern, started, strict=True)
+        _covers_started(_words_of(shown_command.words, shown_command.text), _words_of(command.words, command.text))
+        for shown_command, command in zip(of_pattern, started, strict=True)
     )
 
 
@@ -119,7 +119,7 @@ def _is_shown(feature: Feature, shown: Feature) -> bool:
 
 def _escaped(value: str) -> str:
     """Return a pattern of `fnmatch` in which only ``*`` has a meaning."""
-    return re.sub(r"[\[?]", lambda found: f"[{found[0]}]", value)
+    return re.sub(r"[\[?]", lambda match: f"[{match[0]}]", value)
 
 
 def _opens_nothing(operator: str, target: Word | None) -> bool:
@@ -131,18 +131,18 @@ def forbids(pattern: str, part: Part) -> bool | None:
 
     Options count in each order and spelling, and beside others.
     """
-    found, call = command_pattern(pattern), part.invocation
-    if any(found.regex.fullmatch(text) for text in part.texts):
+    shown, call = command_pattern(pattern), part.invocation
+    if any(shown.regex.fullmatch(text) for text in part.texts):
         return True
     is_known = all(word.value is not None for word in part.words)
-    if not found.names_program:
+    if not shown.names_program:
         return False if is_known else None
-    if found.program != call.program:
+    if shown.program != call.program:
         return False
-    if found.invocation.form is None:
-        return False if is_known or _excludes(found.invocation.operands, call.operands) else None
-    is_form = _is_form(found.invocation, call)
-    return _limits(found.invocation, call) if is_form else is_form
+    if shown.invocation.form is None:
+        return False if is_known or _excludes(shown.invocation.operands, call.operands) else None
+    is_form = _is_form(shown.invocation, call)
+    return _limits(shown.invocation, call) if is_form else is_form
 
 
 def _is_form(shown: Invocation, call: Invocation) -> bool | None:
@@ -156,7 +156,7 @@ def _is_form(shown: Invocation, call: Invocation) -> bool | None:
 
 def _limits(shown: Invocation, call: Invocation) -> bool | None:
     """Return whether the options and operands of a command are those of a pattern, beside others."""
-    has_all = all(any(_is_option(option, other) for other in call.options) for option in shown.options)
+    has_all = all(any(_is_option(option, call_option) for call_option in call.options) for option in shown.options)
     matches = _operands_match(shown.operands, call.operands)
     if matches is False or not (has_all or call.is_uncertain):
         return False
@@ -200,12 +200,12 @@ def _operands_match(shown: Sequence[Word], operands: Sequence[Word]) -> bool | N
 
 def why_refused(pattern: str) -> str:
     """Return the pattern to write in place of one whose options mean nothing, as the table does not have its program."""
-    found = command_pattern(pattern)
-    if not any(re.match(r"-[^\s]", word.raw) for word in found.words):
+    shown = command_pattern(pattern)
+    if not any(re.match(r"-[^\s]", word.raw) for word in shown.words):
         return ""
-    if not found.names_program or found.words[0].raw.startswith("-"):
+    if not shown.names_program or shown.words[0].raw.startswith("-"):
         return "git push --force *"
-    return f"{found.words[0].raw} *" if found.invocation.form is None else ""
+    return f"{shown.words[0].raw} *" if shown.invocation.form is None else ""
 
 
 def offered_pattern(command: ShellCommand, parts: Iterable[Part]) -> str:

@@ -89,8 +89,8 @@ class ProgramForm:
         """Return the options that a long option may be: it alone, or all that it abbreviates."""
         if beginning in self.options or self.has_words:
             return (self.spec(beginning),)
-        known = {self.options[name] for name in self.options if name.startswith(beginning)}
-        return tuple(sorted(known)) or (OptionSpec(beginning),)
+        specs = {self.options[name] for name in self.options if name.startswith(beginning)}
+        return tuple(sorted(specs)) or (OptionSpec(beginning),)
 
 
 STARTS_BY_OPERANDS: frozenset[OperandKind] = frozenset(("command", "shell", "trap", "script"))

@@ -99,8 +99,8 @@ class CommandReader(WordReader):
     def _blanks(self) -> str:
         """Skip blanks and a comment, and return the next character."""
         while (sign := self.peek()) in (" ", "\t", "#"):
-            found = BLANKS.match(self.text, self.pos)
-            end = found.end() if found else self.text.find("\n", self.pos)
+            match = BLANKS.match(self.text, self.pos)
+            end = match.end() if match else self.text.find("\n", self.pos)
             self.pos = end if end >= 0 else len(self.text)
         return sign
 
@@ -134,8 +134,8 @@ class CommandReader(WordReader):
     def _reserved(self) -> str:
         """Return the reserved word here; ``none`` if there is none."""
         self._blanks()
-        found = RESERVED_WORD.match(self.text, self.pos)
-        return found[0] if found and found[0] in RESERVED else "none"
+        match = RESERVED_WORD.match(self.text, self.pos)
+        return match[0] if match and match[0] in RESERVED else "none"
 
     def _keyword(self, word: str) -> bool:
         if self._reserved() != word:
@@ -313,8 +313,8 @@ class CommandReader(WordReader):
 
     def evaluate(self, word: Word) -> None:
         """Keep that the text of a word is evaluated."""
-        if found := re.fullmatch(rf'"?\$\{{?({NAME.pattern})\}}?"?', word.raw) or NAME.fullmatch(word.raw):
-            self.facts.evaluated.add(found[found.re.groups])
+        if match := re.fullmatch(rf'"?\$\{{?({NAME.pattern})\}}?"?', word.raw) or NAME.fullmatch(word.raw):
+            self.facts.evaluated.add(match[match.re.groups])
         elif not NUMBER.fullmatch(word.raw.strip('"')):
             self.facts.flag("text that is evaluated as arithmetic")
 
@@ -445,8 +445,8 @@ class CommandReader(WordReader):
         line = re.compile(r"[^\n]*" if is_quoted else r"(?:[^\\\n]|\\[\s\S])*")
         lines: list[str] = []
         while self.pos < len(self.text):
-            found = line.match(self.text, self.pos)
-            end = found.end() if found else self.pos
+            match = line.match(self.text, self.pos)
+            end = match.end() if match else self.pos
             raw, self.pos = self.text[self.pos : end], end + 1
             text = raw if is_quoted else _joined(raw)
             text = text.lstrip("\t") if strips_tabs else text
@@ -458,7 +458,7 @@ class CommandReader(WordReader):
 
 def _joined(text: str) -> str:
     """Return the text without continued line breaks; an escaped character is kept with its backslash."""
-    return re.sub(r"\\(\n)|(\\.)", lambda found: found[2] or "", text)
+    return re.sub(r"\\(\n)|(\\.)", lambda match: match[2] or "", text)
 
 
 COMPOUNDS = {

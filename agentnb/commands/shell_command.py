@@ -94,8 +94,8 @@ def shell_command(text: str) -> ShellCommand:
         part = _part(command, has_moved=has_moved)
         listed.append(part)
         if any(
-            one.operator.startswith("&>") and one.target and not command.raw.endswith(one.target.raw)
-            for one in command.redirections
+            redirection.operator.startswith("&>") and redirection.target and not command.raw.endswith(redirection.target.raw)
+            for redirection in command.redirections
         ):
             problem = problem or TWO_FOR_DASH
         problem = _add_started(part, started, 0) or problem
@@ -124,7 +124,7 @@ def _names_in(parts: Iterable[Part]) -> set[str]:
 
 
 def _part(command: SimpleCommand, *, has_moved: bool = False, starter: Part | None = None) -> Part:
-    files = tuple((one.operator, one.target) for one in command.redirections)
+    files = tuple((redirection.operator, redirection.target) for redirection in command.redirections)
     program = (command.words[0].value or "") if command.words else ""
     is_elsewhere = has_moved and "/" in program and not program.startswith("/")
     return Part(command.words, command.assignments, invocation_of(command.words), files, is_elsewhere, starter)
@@ -138,8 +138,8 @@ def _add_started(part: Part, into: list[Part], depth: int) -> str:
     if not is_all or depth > MAX_DEPTH:
         return NOT_TAKEN_APART
     problem = ""
-    for one in started:
-        script = read_script(one.text) if one.text else Script((SimpleCommand("", one.words, one.assignments),))
+    for inner in started:
+        script = read_script(inner.text) if inner.text else Script((SimpleCommand("", inner.words, inner.assignments),))
         problem = problem or script.problem
         for command in script.commands:
             into.append(_part(command, has_moved=part.is_elsewhere, starter=part))
@@ -148,5 +148,5 @@ def _add_started(part: Part, into: list[Part], depth: int) -> str:
 
 
 def _without_folder(text: str) -> str:
-    program, blank, rest = text.partition(" ")
-    return program.rpartition("/")[2] + blank + rest
+    program, blank, arguments = text.partition(" ")
+    return program.rpartition("/")[2] + blank + arguments

@@ -96,15 +96,15 @@ class Draft:
         """Return the word."""
         text, mask = self.text, self.mask
         globbed, splits, brace = GLOB.search(mask), "\2" in mask, _brace(mask)
-        places = (len(mask), mask.find("\1"), mask.find("\2"), brace, globbed.start() if globbed else -1)
-        end = min(place for place in places if place >= 0)
+        positions = (len(mask), mask.find("\1"), mask.find("\2"), brace, globbed.start() if globbed else -1)
+        end = min(position for position in positions if position >= 0)
         may_split = splits or brace >= 0 or (globbed is not None and re.search(r"[*?\[]", mask) is not None)
         return Word(raw, text if end == len(mask) else None, "" if splits else text[:end], may_split)
 
     def value(self, raw: str, start: int = 0) -> Word:
         """Return the part from ``start`` as the value of an assignment, which bash does not split."""
         mask = self.mask
-        end = min((found.start() for found in (ASSIGNED_EXPANSION.search(mask, start),) if found), default=len(mask))
+        end = min((match.start() for match in (ASSIGNED_EXPANSION.search(mask, start),) if match), default=len(mask))
         return Word(raw, self.text[start:] if end == len(mask) else None, self.text[start:end])
 
 
@@ -162,8 +162,8 @@ class WordReader(ABC):
             return False
         start = self.pos
         self.pos += 1
-        found, self.pos = self.peek() == "(", start
-        return found
+        is_process, self.pos = self.peek() == "(", start
+        return is_process
 
     def at_word(self) -> bool:
         """Return whether a word begins or continues here."""
@@ -198,9 +198,9 @@ class WordReader(ABC):
         return self.draft_word().word(self.text[start : self.pos])
 
     def _plain(self, draft: Draft) -> None:
-        found = PLAIN.match(self.text, self.pos)
-        text = found[0] if found else self.text[self.pos]
-        if not found and text != "\r":
+        match = PLAIN.match(self.text, self.pos)
+        text = match[0] if match else self.text[self.pos]
+        if not match and text != "\r":
             raise Unreadable("a blank that is not ASCII")
         self.pos += len(text)
         draft.add(text)
@@ -247,8 +247,8 @@ class WordReader(ABC):
                 self._run_of(HERE_TEXT, draft)
 
     def _run_of(self, kind: re.Pattern[str], draft: Draft) -> None:
-        found = kind.match(self.text, self.pos)
-        text = found[0] if found else self.text[self.pos]
+        match = kind.match(self.text, self.pos)
+        text = match[0] if match else self.text[self.pos]
         self.pos += len(text)
         draft.add(text, is_quoted=True)
 
@@ -283,19 +283,22 @@ class WordReader(ABC):
         draft.expand(may_split=may_split)
 
     def _ansi_c(self, draft: Draft) -> None:
-        found = ANSI_C.match(self.text, self.pos)
-        if found is None:
+        match = ANSI_C.match(self.text, self.pos)
+        if match is None:
             raise Unreadable("a quotation that does not end")
-        self.pos = found.end()
+        self.pos = match.end()
         escapes = [
-            (one[4] is None and chr(int(one[2], 16) if one[2] else int(one[3], 8) if one[3] else 1)) or "\0"
-            for one in ESCAPE.finditer(found[1])
+            (escape[4] is None and chr(int(escape[2], 16) if escape[2] else int(escape[3], 8) if escape[3] else 1)) or "\0"
+            for escape in ESCAPE.finditer(match[1])
         ]
         if "\0" in escapes or max(escapes, default="") > "~":
             draft.expand(may_split=False)
         else:
             draft.add(
-                ESCAPE.sub(lambda one: ESCAPES[one[1]] if one[1] else chr(int(one[2] or "0", 16) or int(one[3], 8)), found[1]),
+                ESCAPE.sub(
+                    lambda escape: ESCAPES[escape[1]] if escape[1] else chr(int(escape[2] or "0", 16) or int(escape[3], 8)),
+                    match[1],
+                ),
                 is_quoted=True,
             )
 
@@ -313,13 +316,13 @@ class WordReader(ABC):
         draft.expand(may_split=may_split)
 
     def _backticks(self, draft: Draft, context: str) -> None:
-        found = BACKTICKS.match(self.text, self.pos)
-        if found is None:
+        match = BACKTICKS.match(self.text, self.pos)
+        if match is None:
             raise Unreadable("a substitution that does not end")
-        if "\\\n" in found[1] or (context and "\\" in found[1]):
+        if "\\\n" in match[1] or (context and "\\" in match[1]):
             raise Unreadable("backslashes in backticks")
-        self.pos = found.end()
-        self.read_text(re.sub(r"\\([$`\\])", r"\1", found[1]))
+        self.pos = match.end()
+        self.read_text(re.sub(r"\\([$`\\])", r"\1", match[1]))
         draft.expand(may_split=not context)
 
     def _parameter(self, context: str) -> None:
