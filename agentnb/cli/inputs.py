@@ -25,8 +25,8 @@ def read_prompt(given: str | None) -> str:
         return ""
     prompt = _standard_input() if given == STDIN else given
     if not prompt.strip():
-        where = "Standard input is" if given == STDIN else "The prompt is"
-        raise SettingsError(f"{where} blank", "Leave the prompt out to run the workflow without one")
+        source = "Standard input is" if given == STDIN else "The prompt is"
+        raise SettingsError(f"{source} blank", "Leave the prompt out to run the workflow without one")
     return prompt.strip("\n")
 
 
@@ -46,19 +46,19 @@ def find_tools(names: Iterable[str]) -> list[Any]:
     Modules are found in the current folder too. An agent or workflow without a name of its own is called as the variable.
     Raises `SettingsError` for what cannot be imported or is not a tool.
     """
-    found: list[Any] = []
+    tools: list[Any] = []
     for name in (part.strip() for group in names for part in group.split(",")):
         if (served := server_tools(name)) is not None:
-            found += [served] if served not in found else []
+            tools += [served] if served not in tools else []
         elif ":" not in name and (of_word := tools_of_word(name)):
-            found += [one for one in of_word if one not in found]
+            tools += [tool for tool in of_word if tool not in tools]
         elif name:
             value = tool_of_variable(_import("--tools", name), name.rpartition(":")[2].rpartition(".")[2])
             several = value if isinstance(value, list | tuple) else [value]
-            found += [one for one in several if one not in found]
-    for one in found:
-        tools_of(one)  # which says what is wrong with it
-    return found
+            tools += [tool for tool in several if tool not in tools]
+    for tool in tools:
+        tools_of(tool)  # which says what is wrong with it
+    return tools
 
 
 def find_gates(names: Iterable[str]) -> list[Any]:
@@ -76,11 +76,11 @@ def find_gates(names: Iterable[str]) -> list[Any]:
 
 def find_names(sources: Iterable[str]) -> dict[str, Any]:
     """Return the public names of Python files and modules, by name. Raises `SettingsError` for one that cannot be imported."""
-    found: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     for source in sources:
         module = load_file(Path(source)) if source.endswith(".py") else vars(_module(source, "--tools"))
-        found.update({name: value for name, value in module.items() if not name.startswith("_")})
-    return found
+        variables.update({name: value for name, value in module.items() if not name.startswith("_")})
+    return variables
 
 
 def load_file(path: Path) -> dict[str, Any]:
@@ -115,21 +115,21 @@ def _import(option: str, name: str) -> Any:
     value = _module(module, option)
     for part in path.split("."):
         if not hasattr(value, part):
-            known = [one for one, held in vars(value).items() if callable(held) and not one.startswith("_")]
-            raise UnknownTool(f"{option} {name}: {module} has no {path}", near(part, known))
+            names = [key for key, held in vars(value).items() if callable(held) and not key.startswith("_")]
+            raise UnknownTool(f"{option} {name}: {module} has no {path}", near(part, names))
         value = getattr(value, part)
     return value
 
 
 def _module(name: str, option: str) -> Any:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     try:
         return import_module(name)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # what a module does when it is imported is its own, an exit included
-        what = f"{option}: the module {name} cannot be imported: {type(error).__name__}: {error}"
+        problem = f"{option}: the module {name} cannot be imported: {type(error).__name__}: {error}"
         hint = "Modules are searched for in this folder and among the packages that are installed"
-        raise SettingsError(what, hint if isinstance(error, ModuleNotFoundError) else "") from error
+        raise SettingsError(problem, hint if isinstance(error, ModuleNotFoundError) else "") from error

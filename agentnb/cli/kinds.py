@@ -25,5 +25,5 @@ def kind_of_text(text: str) -> str:
     """Return what the text declares; empty if none of the keys is there, or if the text cannot be read."""
     node = read_yaml(as_yaml(text), Problems())
     keys = node.entries if isinstance(node, MappingNode) else ()
-    found = next((kind for key, kind in KINDS.items() if key in keys), "")
-    return found or (PLAN if plan_within(text) is not None else "")
+    declared = next((kind for key, kind in KINDS.items() if key in keys), "")
+    return declared or (PLAN if plan_within(text) is not None else "")

@@ -48,9 +48,9 @@ def _done(argv: list[str]) -> str | Outcome:
         raise SettingsError(f"Which command? Commands: {', '.join(COMMANDS)}", "agentnb --help explains them")
     if argv[0] not in COMMANDS and not argv[0].startswith("-"):
         raise SettingsError(f"There is no command {argv[0]}", (*near(argv[0], COMMANDS), Plain("agentnb --help explains them")))
-    given = _parser().parse_args(argv)
-    do: Callable[[], str | Outcome] = partial(given.do, given)
-    return with_consent(do, ask if _can_ask(given) else None)
+    arguments = _parser().parse_args(argv)
+    do: Callable[[], str | Outcome] = partial(arguments.do, arguments)
+    return with_consent(do, ask if _can_ask(arguments) else None)
 
 
 def _can_ask(given: Namespace) -> bool:
@@ -92,12 +92,12 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--version", action="version", version=f"agentnb {_version()}")
     parsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_CommandParser)
     for name, command in COMMANDS.items():
-        told = (command.do.__doc__ or "").strip()
+        help_text = (command.do.__doc__ or "").strip()
         examples = "examples:\n" + "\n".join(f"  {line}" for line in command.examples.splitlines())
-        one = parsers.add_parser(
-            name, help=told, description=told, epilog=examples, formatter_class=RawDescriptionHelpFormatter
+        command_parser = parsers.add_parser(
+            name, help=help_text, description=help_text, epilog=examples, formatter_class=RawDescriptionHelpFormatter
         )
         for argument in command.arguments:
-            one.add_argument(*argument.names, **argument.how)
-        one.set_defaults(do=command.do)
+            command_parser.add_argument(*argument.names, **argument.how)
+        command_parser.set_defaults(do=command.do)
     return parser

@@ -107,8 +107,8 @@ def _outcome_of(run: Run, again: Sequence[str] = ()) -> Outcome:
     if run.status in ("cancelled", "running"):  # it still runs if its tool cannot be interrupted
         return Outcome("", INTERRUPTED, context, f"The run was stopped. {see}")
     reason = why(run, SHELL)
-    what = reason if run.status == "failed" and reason else ": ".join(filter(None, [chip(run), reason]))
-    return Outcome("", CODES.get(run.status, FAILED), context, sentences(what, see))
+    message = reason if run.status == "failed" and reason else ": ".join(filter(None, [chip(run), reason]))
+    return Outcome("", CODES.get(run.status, FAILED), context, sentences(message, see))
 
 
 def _how_to_answer(run: Run, again: Sequence[str]) -> tuple[str, str]:
@@ -127,8 +127,8 @@ def _how_to_answer(run: Run, again: Sequence[str]) -> tuple[str, str]:
 
 def _example(question: WaitingOnUser) -> str:
     """Return an answer that fits the question, as it is typed."""
-    found = _value(question.schema)
-    return found if isinstance(found, str) else choice_in_words(found)
+    value = _value(question.schema)
+    return value if isinstance(value, str) else choice_in_words(value)
 
 
 def _value(schema: dict[str, Any]) -> Any:

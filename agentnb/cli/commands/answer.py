@@ -36,7 +36,7 @@ def _answer(run: Run, question: WaitingOnUser, given: Namespace) -> Any:
     """Return the answer of the command line, else the one that is typed at the terminal."""
     if given.no_answer is not None:
         if given.value is not None:
-            word = next(one for one, no_answer in TYPED_NO_ANSWER.items() if no_answer is given.no_answer)
+            word = next(word for word, no_answer in TYPED_NO_ANSWER.items() if no_answer is given.no_answer)
             raise SettingsError(f"{word} stands instead of an answer", "Give one of the two")
         return given.no_answer
     if given.value is not None:
@@ -55,12 +55,14 @@ def _question(run: Run, wanted: str | None) -> WaitingOnUser:
         hint = f"To resume it: agentnb recover {run.id}" if run.status == "interrupted" else f"agentnb show {run.id} shows it"
         raise SettingsError(f"Run {run.id} waits for no answer", hint)
     if wanted is None and len(waiting) > 1:
-        asked = "; ".join(f"{one.id}: {first_line(clean(question_text(one)), MAX_OF_A_QUESTION)}" for one in waiting)
+        asked = "; ".join(
+            f"{question.id}: {first_line(clean(question_text(question)), MAX_OF_A_QUESTION)}" for question in waiting
+        )
         raise SettingsError(f"Run {run.id} has several open questions. {asked}", f"Say which: --question {waiting[0].id}")
-    found = next((one for one in waiting if wanted in (None, one.id)), None)
-    if found is None:
-        raise SettingsError(f"Run {run.id} has no question {wanted}", near(str(wanted), [one.id for one in waiting]))
-    return found
+    question = next((question for question in waiting if wanted in (None, question.id)), None)
+    if question is None:
+        raise SettingsError(f"Run {run.id} has no question {wanted}", near(str(wanted), [question.id for question in waiting]))
+    return question
 
 
 ANSWER = Command(

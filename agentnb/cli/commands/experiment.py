@@ -46,28 +46,28 @@ def experiment(given: Namespace) -> Outcome:
     except UrlNotAllowed:  # the person may be asked, and then the command begins again
         raise
     except AgentnbError as error:
-        told = error.worded(SHELL)
-        return Outcome("", FAILED, told) if "\n" in told else Outcome("", FAILED, last=told)
+        text = error.worded(SHELL)
+        return Outcome("", FAILED, text) if "\n" in text else Outcome("", FAILED, last=text)
 
 
 def _outcome(given: Namespace) -> Outcome:
-    found = _read(given)
+    loaded = _read(given)
     allow_urls(given.allow_urls)
-    check_destinations(_models_of(found))
+    check_destinations(_models_of(loaded))
     if given.design:
-        return Outcome(f"{design_text(found.design())}\n")
+        return Outcome(f"{design_text(loaded.design())}\n")
     live = None
     try:
         with second_interrupt_kills(SECOND), redirect_stdout(sys.stderr):
-            live = found.start()
+            live = loaded.start()
             results = live.wait()
     except KeyboardInterrupt:
-        told = "" if live is None else f" after {live.progress.done:,} of {live.progress.total:,} runs"
-        return Outcome("", INTERRUPTED, last=f"The experiment was stopped{told}. To go on:", command=_again(given))
+        progress = "" if live is None else f" after {live.progress.done:,} of {live.progress.total:,} runs"
+        return Outcome("", INTERRUPTED, last=f"The experiment was stopped{progress}. To go on:", command=_again(given))
     if results.missing:
-        at_budget = f" at the budget of ${found.budget:g}; raise it" if live.progress.state == "budget" else ""
-        told = f"{results.missing:,} runs are missing{at_budget}. To make them:"
-        return Outcome(f"{results_text(results)}\n", MISSING, last=told, command=_again(given))
+        at_budget = f" at the budget of ${loaded.budget:g}; raise it" if live.progress.state == "budget" else ""
+        message = f"{results.missing:,} runs are missing{at_budget}. To make them:"
+        return Outcome(f"{results_text(results)}\n", MISSING, last=message, command=_again(given))
     if results.look is not None and not results.look.is_last:
         return Outcome("\n".join(_told(results)), DONE, last="To the next look:", command=_again(given))
     return Outcome("\n".join(_told(results)), DONE)
@@ -76,10 +76,10 @@ def _outcome(given: Namespace) -> Outcome:
 def _read(given: Namespace) -> Experiment:
     path = path_of(given.file)
     if path.suffix == ".py":
-        found = experiment_in(load_file(path), given.name)
+        loaded = experiment_in(load_file(path), given.name)
     else:
-        found = read_experiment(file_text(path), find_names(given.tools), path=path, commands=SHELL)
-    return replace(found, folder=given.folder) if given.folder else found
+        loaded = read_experiment(file_text(path), find_names(given.tools), path=path, commands=SHELL)
+    return replace(loaded, folder=given.folder) if given.folder else loaded
 
 
 def _told(results: Results) -> Iterator[str]:
@@ -89,12 +89,12 @@ def _told(results: Results) -> Iterator[str]:
             yield f"{comparison_text(comparison)}\n"
 
 
-def _models_of(found: Experiment) -> Iterator[Any]:
+def _models_of(loaded: Experiment) -> Iterator[Any]:
     """Yield the models that the experiment names: its own, and those of its agents."""
-    yield from read_models(found.models)
-    variants = found.variants.values() if isinstance(found.variants, Mapping) else found.variants
-    for one in (found.agent, *variants):
-        yield one.model if isinstance(one, Agent) else one.get("model") if isinstance(one, Mapping) else None
+    yield from read_models(loaded.models)
+    variants = loaded.variants.values() if isinstance(loaded.variants, Mapping) else loaded.variants
+    for variant in (loaded.agent, *variants):
+        yield variant.model if isinstance(variant, Agent) else variant.get("model") if isinstance(variant, Mapping) else None
 
 
 def _again(given: Namespace) -> str:

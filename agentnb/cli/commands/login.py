@@ -20,7 +20,7 @@ def login(given: Namespace) -> str:
             return forget(servers, live) + "\n"
         ask = _ask if asks else None
         scope, client = " ".join(given.scope), given.client or ""
-        return log_in(servers, live, lambda *told: tell(in_lines(*told)), ask, scope=scope, client=client) + "\n"
+        return log_in(servers, live, lambda *lines: tell(in_lines(*lines)), ask, scope=scope, client=client) + "\n"
 
 
 def _ask(question: str) -> str:

@@ -41,31 +41,31 @@ def runs(given: Namespace) -> str:
     if given.folder is not None and holds_other_files(given.folder):
         return _runs_of_files(given)
     store, left_out = store_in(given.folder), list[str]()
-    found = families(store.each_summary(left_out), set(store.ids()))
-    lists = (family if given.nested else family[:1] for family in found)
-    matching = (some for some in lists if any(matches(one, given.words, given.outcome) for one in some))
+    all_families = families(store.each_summary(left_out), set(store.ids()))
+    lists = (family if given.nested else family[:1] for family in all_families)
+    matching = (family for family in lists if any(matches(run, given.words, given.outcome) for run in family))
     lines = list(chain.from_iterable(islice(matching, given.most)))
     for line in problems_told([Problem(name, "", NO_LOG) for name in left_out], MAX_PROBLEMS, see_all="", commands=SHELL):
         complain(line)
     count, folder = len(store.ids()), store.shown_folder
-    told = list_told(
+    summary = list_told(
         lines, count=count, folder=folder, most=given.most, wanted=[*(["--failed"] if given.outcome else []), *given.words]
     )
     name = "ID" if given.folder is None else str(Path(folder) / "ID.jsonl")
     hints = [f"Show one: agentnb show {name}"] if lines else []
-    hints += [f"Resume an interrupted one: agentnb recover {name}"] if any(one.can_be_recovered for one in lines) else []
-    hints += [f"Answer one that waits: agentnb answer {name} ANSWER"] if any(one.can_be_answered for one in lines) else []
-    return history_text(lines, ". ".join([told, *hints])) + "\n"
+    hints += [f"Resume an interrupted one: agentnb recover {name}"] if any(line.can_be_recovered for line in lines) else []
+    hints += [f"Answer one that waits: agentnb answer {name} ANSWER"] if any(line.can_be_answered for line in lines) else []
+    return history_text(lines, ". ".join([summary, *hints])) + "\n"
 
 
 def _runs_of_files(given: Namespace) -> str:
     """List the runs of a file, or of a folder of files, of any format, with their numbers."""
     problems: list[Problem] = []
-    found = [*iter_traces(given.folder, strict=False, problems=problems)]
+    traces = [*iter_traces(given.folder, strict=False, problems=problems)]
     for line in problems_told(problems, MAX_PROBLEMS, see_all="", commands=SHELL):
         complain(line)
     return files_text(
-        found,
+        traces,
         str(given.folder),
         words=given.words,
         outcome=given.outcome,
@@ -76,12 +76,12 @@ def _runs_of_files(given: Namespace) -> str:
 
 def show(given: Namespace) -> str:
     """Show a run of a file of any format as text, or as a self-contained page of HTML."""
-    found = runs_named(given.run, loose=given.loose)
-    run = chosen(found, given.which, given.run)
+    traces = runs_named(given.run, loose=given.loose)
+    run = chosen(traces, given.which, given.run)
     if run is None:
         if given.html or given.output is not None:
-            raise SettingsError(f"{given.run} holds {len(found):,} runs", f"Name one: agentnb show {given.run} --run 1")
-        return files_text(found, given.run, most=len(found))
+            raise SettingsError(f"{given.run} holds {len(traces):,} runs", f"Name one: agentnb show {given.run} --run 1")
+        return files_text(traces, given.run, most=len(traces))
     html = given.html or (given.output is not None and given.output.suffix.lower() in (".html", ".htm"))
     text = page_html(redacted(run)) if html else run_text(run, commands=SHELL) + "\n"
     return written(text.encode("utf-8", "replace"), given.output, "The run") if given.output else text
@@ -105,11 +105,11 @@ def table(given: Namespace) -> str:
 
 def replay(given: Namespace) -> str:
     """Show what other guidance, another policy or limit would have done with a recorded run of any product."""
-    known = runs_named(given.run, loose=False)
-    run = chosen(known, given.which, given.run)
+    traces = runs_named(given.run, loose=False)
+    run = chosen(traces, given.which, given.run)
     if run is None:
-        raise SettingsError(f"{given.run} holds {len(known):,} runs", f"Name one: agentnb replay {given.run} --run 1")
-    found = replay_run(
+        raise SettingsError(f"{given.run} holds {len(traces):,} runs", f"Name one: agentnb replay {given.run} --run 1")
+    replayed = replay_run(
         run,
         guidance=_guidance(given.guidance),
         policy=given.policy,
@@ -117,7 +117,7 @@ def replay(given: Namespace) -> str:
         limits={} if given.max_rounds is None else {"max_rounds": given.max_rounds},
         workflow_mode=True if given.workflow_mode else None,
     )
-    return replay_text(found) + "\n"
+    return replay_text(replayed) + "\n"
 
 
 def _guidance(name: str | None) -> str | GuidanceSet | None:
@@ -134,8 +134,8 @@ def _parquet(frame: Any, path: Path) -> bytes:
     try:
         return frame.to_parquet(None, index=False, engine="pyarrow")  # type: ignore[no-any-return]  # without a path: bytes
     except ImportError as error:
-        what = f"{path} cannot be written: Parquet needs the package pyarrow"
-        raise StoreError(what, "pip install 'agentnb[scale]', or name a file that ends with .csv") from error
+        problem = f"{path} cannot be written: Parquet needs the package pyarrow"
+        raise StoreError(problem, "pip install 'agentnb[scale]', or name a file that ends with .csv") from error
 
 
 RECORDED: dict[str, Command] = {

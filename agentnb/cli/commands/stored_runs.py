@@ -46,10 +46,10 @@ def runs_named(name: str, *, loose: bool) -> list[Run]:
         raise SettingsError(f"{path} is a folder", f"agentnb runs {path} lists its runs")
     if not (_is_file(path) or is_there(name)):
         return [default_store()[0].load(name)]
-    found = load_traces(name, strict=not loose)
-    if not found:
+    traces = load_traces(name, strict=not loose)
+    if not traces:
         raise TraceError(f"{name} holds no run")
-    return found
+    return traces
 
 
 def chosen(found: Sequence[Run], which: str | None, name: str) -> Run | None:

@@ -53,8 +53,8 @@ def validate(given: Namespace) -> Outcome:
     count = f", {counted(len(warnings), 'warning')}" if warnings else ""
     unchecked = ""
     if tools is None and names:
-        what = "tools" if kind == PLAN else "functions"
-        unchecked = f"; the {what} that it names were not checked: {_shown(names)}. Give --tools MODULE:NAME"
+        noun = "tools" if kind == PLAN else "functions"
+        unchecked = f"; the {noun} that it names were not checked: {_shown(names)}. Give --tools MODULE:NAME"
     return Outcome(_lines(warnings, f"{path}: a valid {kind}{count}{unchecked}"), DONE)
 
 
@@ -63,8 +63,8 @@ def _shown(names: Sequence[str], most: int = 5) -> str:
     return ", ".join([*names[:most], *more])
 
 
-def _lines(found: Iterable[AnyProblem], last: str) -> str:
-    lines = [" ".join(one.worded(SHELL).split()) for one in found]
+def _lines(problems: Iterable[AnyProblem], last: str) -> str:
+    lines = [" ".join(problem.worded(SHELL).split()) for problem in problems]
     return redact("\n".join([*lines, last])) + "\n"
 
 

@@ -38,18 +38,18 @@ SHELL_REACHES = {**REACHES, "session": "in this session (until this command ends
 
 def dialogue(question: WaitingOnUser) -> Dialogue:
     """Ask the question until an answer fits, and return it, or the `NoAnswer` that was typed."""
-    place = f"{visible_name(question.call_id)}: " if question.call_id not in ("", question.asked_by) else ""
+    origin = f"{visible_name(question.call_id)}: " if question.call_id not in ("", question.asked_by) else ""
     instead = [] if question.kind == "approval" else [INSTEAD]
-    lines = [f"{place}{titled(question, ASKS)}", question_text(question), *address_lines(question)]
+    lines = [f"{origin}{titled(question, ASKS)}", question_text(question), *address_lines(question)]
     head = "".join(f"{line}\n" for line in ["", *lines, *instead])
     form = None if question.kind == "approval" else question_form(question)
-    page, rest = _page(call_text(question))
+    page, remaining = _page(call_text(question))
     if form is not None and divided_fields(form):
-        cut = f"({len(rest):,} characters not shown: agentnb show has all)\n" if rest else ""
+        cut = f"({len(remaining):,} characters not shown: agentnb show has all)\n" if remaining else ""
         return (yield from form_dialogue(f"{head}{page}{cut}{BY_FIELD}\n", form, may_leave=True))
     if advice := accept_advice(question):
         head = f"{head}{in_words(advice, SHELL)}\n"
-    return (yield from _answer(f"{head}{page}{_listed(question)}", question, rest))
+    return (yield from _answer(f"{head}{page}{_listed(question)}", question, remaining))
 
 
 def typed(schema: dict[str, Any], text: str, choices: Sequence[Any] | None = None) -> Any:
@@ -63,16 +63,16 @@ def typed(schema: dict[str, Any], text: str, choices: Sequence[Any] | None = Non
     return answer_in_words(schema, text)
 
 
-def _answer(words: str, question: WaitingOnUser, rest: str) -> Dialogue:
-    """Ask until an answer fits. ``rest``: the part of the call that was not shown yet; an empty line shows its next page."""
+def _answer(words: str, question: WaitingOnUser, remaining: str) -> Dialogue:
+    """Ask until an answer fits. ``remaining``: the part of the call that was not shown yet; an empty line shows its next page."""
     schema, name = question.schema, _name(question.schema)
     choices = [choice for choice, _ in _choices(question)]
     form = question_form(question) if _is_approval(question) else None
     while True:
-        more = f" ({len(rest):,} characters not shown: Enter shows more)" if rest else ""
+        more = f" ({len(remaining):,} characters not shown: Enter shows more)" if remaining else ""
         text = (yield f"{words}{name}{more}: ").strip()
-        if not text and rest:
-            words, rest = _page(rest)
+        if not text and remaining:
+            words, remaining = _page(remaining)
             continue
         if not text:
             words = f"{NOTHING_TYPED}\n"
@@ -112,8 +112,8 @@ def _listed(question: WaitingOnUser) -> str:
         grants = question.about.grants if question.about is not None else ()
         tool = question.about.tool if question.about is not None else ""
         pattern = next((offer for offer in grants if not is_fixed(offer, tool)), None)
-        other = [f"{ALWAYS} in {pattern.reach}: PATTERN"] if pattern is not None else []
-        lines.append(f"Or type: {', '.join([f'{DENY}: REASON', *other])}, or edit, which asks for other arguments")
+        grant_syntax = [f"{ALWAYS} in {pattern.reach}: PATTERN"] if pattern is not None else []
+        lines.append(f"Or type: {', '.join([f'{DENY}: REASON', *grant_syntax])}, or edit, which asks for other arguments")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -125,8 +125,8 @@ def _choices(question: WaitingOnUser) -> list[tuple[Any, str]]:
     tool = question.about.tool
     once = [(choice, choice) for choice in approving_choices(question)]
     grants = [
-        ({ALWAYS: one.rule, "reach": one.reach}, f"{ALWAYS}: {grant_in_words(one, tool, SHELL_REACHES)}")
-        for one in question.about.grants
+        ({ALWAYS: grant.rule, "reach": grant.reach}, f"{ALWAYS}: {grant_in_words(grant, tool, SHELL_REACHES)}")
+        for grant in question.about.grants
     ]
     return [*once, *grants, (DENY, DENY)]
 
@@ -143,5 +143,5 @@ def _name(schema: dict[str, Any]) -> str:
 def _numbered(schema: dict[str, Any]) -> Sequence[Any]:
     """Return the choices that may be given by their numbers: none if it is yes or no, or if a choice reads as a number."""
     choices = answer_form(schema).choices
-    is_plain = all(not choice_in_words(one).isdecimal() for one in choices)
+    is_plain = all(not choice_in_words(choice).isdecimal() for choice in choices)
     return [] if choices == [True, False] or not is_plain else choices

@@ -44,8 +44,8 @@ def form_dialogue(words: str, form: QuestionForm, *, may_leave: bool = False) ->
     """
     while True:
         texts: dict[str, str] = {}
-        for place, field in enumerate(divided_fields(form)):
-            typed = yield from _field(words, field, form, is_first=not place, may_leave=may_leave)
+        for number, field in enumerate(divided_fields(form)):
+            typed = yield from _field(words, field, form, is_first=not number, may_leave=may_leave)
             words = ""
             if typed.whole is not None:
                 return typed.whole
@@ -85,12 +85,12 @@ def _field(words: str, field: FormField, form: QuestionForm, *, is_first: bool, 
 def _notes(field: FormField) -> str:
     """Return what a field takes, in a line."""
     title = field.label.removesuffix(f" ({field.path[-1]})") if field.label != field.path[-1] else ""
-    about = [" ".join(text.split()) for text in (title, field.description) if text.strip()]
-    limits = [f"{one[:1].lower()}{one[1:]}" for one in limits_in_words(field)]
+    descriptions = [" ".join(text.split()) for text in (title, field.description) if text.strip()]
+    limits = [f"{limit[:1].lower()}{limit[1:]}" for limit in limits_in_words(field)]
     needed = [] if field.is_required or field.has_value else ["may be left out"]
     empty = [f"{EMPTY_TEXT} for an empty text"] if field.may_be_empty else []
     wanted = [] if field.format and limits else [_expected(field)]
-    return "; ".join([*(visible(cut(text, MAX_OF_A_VALUE)) for text in about), *wanted, *limits, *needed, *empty])
+    return "; ".join([*(visible(cut(text, MAX_OF_A_VALUE)) for text in descriptions), *wanted, *limits, *needed, *empty])
 
 
 def _expected(field: FormField) -> str:
@@ -106,7 +106,9 @@ def _kept(field: FormField) -> str:
     if not field.has_value:
         return ""
     labels = {option.text: option.label for option in field.options}
-    text = ", ".join(labels[one] for one in field.chosen) if field.kind == "choices" else labels.get(field.text, field.text)
+    text = (
+        ", ".join(labels[option] for option in field.chosen) if field.kind == "choices" else labels.get(field.text, field.text)
+    )
     return f" [{visible(cut(text, MAX_OF_A_VALUE))}]"
 
 
@@ -117,7 +119,7 @@ def _texts(field: FormField, text: str) -> dict[str, str]:
     if field.kind == "choice":
         return {field.key: _choice(field.options, text)}
     if field.kind == "choices" and not text.startswith("["):
-        return {field.key: f"[{','.join(_choice(field.options, one.strip()) for one in text.split(','))}]"}
+        return {field.key: f"[{','.join(_choice(field.options, word.strip()) for word in text.split(','))}]"}
     return {field.key: text}
 
 

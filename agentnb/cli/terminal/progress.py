@@ -123,7 +123,7 @@ class Progress:
     def _now(self) -> str:
         calls = [counted(self._calls, "tool call")] if self._calls else []
         return " · ".join(
-            [*calls, ", ".join(clean(self._names.of_step(one).removeprefix("step ")) for one in self._open)]
+            [*calls, ", ".join(clean(self._names.of_step(step).removeprefix("step ")) for step in self._open)]
         ).strip(" ·")
 
     def _refresh(self) -> None:
@@ -138,7 +138,7 @@ class Progress:
 
 def _call(run: Run, event: ToolFinished) -> str:
     records = run.rounds[-1].records if run.rounds else ()
-    record = next((one for one in reversed(records) if one.call.id == event.result.call_id), None)
+    record = next((record for record in reversed(records) if record.call.id == event.result.call_id), None)
     return "a tool call has ended" if record is None else call_line(record)
 
 

@@ -48,16 +48,16 @@ def tell(text: str, end: str = "\n") -> None:
 
 def write_outcome(outcome: str | Outcome) -> int:
     """Write the outcome of a command, and return its exit code."""
-    found = outcome if isinstance(outcome, Outcome) else Outcome(outcome)
-    if found.text:
-        write(found.text)
-    if found.told:
-        tell(found.told)
-    if found.last:
-        complain(found.last)
-    if found.command:
-        tell(found.command)
-    return found.code
+    result = outcome if isinstance(outcome, Outcome) else Outcome(outcome)
+    if result.text:
+        write(result.text)
+    if result.told:
+        tell(result.told)
+    if result.last:
+        complain(result.last)
+    if result.command:
+        tell(result.command)
+    return result.code
 
 
 def forget_standard_output() -> None:
