@@ -1,4 +1,4 @@
-"""Runs that another process resumes in a shell, to their end or to their next question."""
+"""Runs of another process, resumed in a shell to their end or their next question."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ from agentnb.workflow.workflow import Workflow
 
 
 def resume(run: Run, store: Store, given: Namespace, answers: Mapping[str, Any] | None = None) -> Outcome:
-    """Resume a run of this store with the tools and the model of the command line, and return what the command gives.
+    """Resume a run of this store with the tools and the model of the command line, and return the outcome of the command.
 
-    Tools and gates that the command line does not name are those of the command that started the run. ``answers``: to its
-    open questions, by their ids.
+    Tools and gates default to those of the command that started the run. ``answers``: to its open questions, by id.
     """
     allow_urls(given.allow_urls)
     can_ask = is_at_terminal() and not given.no_input
@@ -52,11 +51,15 @@ def resume(run: Run, store: Store, given: Namespace, answers: Mapping[str, Any] 
 
 
 def _started_with(run: Run) -> Invocation:
-    """Return the options of the command that started the run: of a log from elsewhere none, as they name modules to import."""
+    """Return the options of the command that started the run; empty for a log from elsewhere, as they name modules to
+    import.
+    """
     by = run.invocation
     return by if by is not None and by.surface == "shell" and is_trusted(run) else Invocation()
 
 
 def _model(run: Run, workflow: Workflow, given: str | None) -> str | None:
-    """Return the model of agents that name none: that of the command line, else that of the log; None leaves it to the log."""
+    """Return the model of agents without a model: that of the command line, else that of the log, which None leaves in
+    force.
+    """
     return chosen_model(workflow, given) if given or not run.settings.get("model") else None

@@ -1,4 +1,4 @@
-"""The commands of a shell, by kind of advice."""
+"""Shell commands, by kind of advice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentnb.display.texts.notebook_commands import OPTIONS
 
 
 def _needed(tools: Iterable[str] = (), gates: Iterable[str] = (), by: a.Invocation | None = None) -> str:
-    """Return the options that give a run that is resumed its tools and gates; empty if its command named them."""
+    """Return the options with the tools and gates of a resumed run; empty if its command named them."""
     if by is not None and by.surface == "shell":
         return ""
     options = [("--tools", name) for name in tools] + [("--gate", name) for name in gates]
@@ -60,4 +60,4 @@ SHELL: a.Commands = {
     a.WriteGuidance: lambda _: None,
     a.FreeDisk: lambda _: a.Plain("See that the disk has room"),
 }
-"""The commands of a shell."""
+"""Commands of a shell."""

@@ -1,4 +1,4 @@
-"""``agentnb answer``: answers the question that a run waits for, and runs it to its end."""
+"""``agentnb answer``: answers the open question of a run, and resumes the run."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from agentnb.errors import SettingsError, near
 from agentnb.session.recovery import place_of
 
 MAX_OF_A_QUESTION = 120
-"""Characters of a question in a list of several."""
+"""Maximum characters of a question in a list of several."""
 
 
 def answer(given: Namespace) -> Outcome:
-    """Answer the question that a run waits for, and run it to its end, or to its next question."""
+    """Answer the open question of a run, and run it to its end, or to its next question."""
     store, name = place_of(given.run)
     run = store.load(store.find(name))
     question = _question(run, given.question)
@@ -33,7 +33,7 @@ def answer(given: Namespace) -> Outcome:
 
 
 def _answer(run: Run, question: WaitingOnUser, given: Namespace) -> Any:
-    """Return the answer of the command line, else the one that is typed at the terminal."""
+    """Return the answer of the command line, else the answer typed at the terminal."""
     if given.no_answer is not None:
         if given.value is not None:
             word = next(word for word, no_answer in TYPED_NO_ANSWER.items() if no_answer is given.no_answer)

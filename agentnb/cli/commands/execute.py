@@ -48,22 +48,22 @@ from agentnb.workflow.plans.default_planner import planner_text
 from agentnb.workflow.plans.planner_inputs import check_planner_inputs, check_planner_models
 
 RESULTS = "results"
-"""The input of a plan."""
+"""Input of a plan."""
 
 
 class _Prepared(NamedTuple):
-    """A checked file, ready to run."""
+    """Checked file, ready to run."""
 
     start: Callable[[RunOptions], LiveRun]
     steps: list[str]
-    """The paths of its steps, for the bar."""
+    """Paths of its steps, for the progress bar."""
 
 
 def execute(given: Namespace) -> Outcome:
     """Run a workflow, a task file or a plan from a file, or with `planner` the built-in task file of a planner and an executor.
 
-    The result goes to standard output, progress and the step context to standard error. A plan may call the tools of --tools
-    only, and is checked with them first. A file that is called planner is run instead of the built-in one.
+    The result goes to standard output, progress and the step context to standard error. A plan may call only the tools of
+    --tools, and is checked with them first. A file called planner takes precedence over the built-in one.
     """
     path = path_of(given.file)
     if given.print_only:
@@ -86,7 +86,7 @@ def execute(given: Namespace) -> Outcome:
 
 
 def _printed(path: Path) -> Outcome:
-    """Return the task file of the built-in planner, to be copied and changed."""
+    """Return the task file of the built-in planner, as a starting point for your own."""
     if not is_planner(path):
         raise SettingsError(f"--print: {path} is a file of yours", "agentnb exec planner --print prints the built-in planner")
     return Outcome(planner_text())
@@ -96,7 +96,7 @@ def _workflow(given: Namespace, path: Path, tools: list[Any], inputs: dict[str, 
     """Return the workflow or task file of this path, ready to run."""
     workflow = read_workflow(path, tools, strict=given.strict, inputs=inputs)
     allow_urls(given.allow_urls)
-    # Before anything is written: the person may be asked, and then the command begins again.
+    # Before anything is written: the user may be asked, and then the command restarts.
     check_destinations(model_names(workflow.declared))
     settings = {"inputs": inputs, **_settings(given)}
     prompt = read_prompt(given.prompt)

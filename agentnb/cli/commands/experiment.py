@@ -34,7 +34,7 @@ from agentnb.models.registry import check_destinations
 from agentnb.workflow.files.files import file_text, path_of
 
 MISSING = INVALID
-"""The exit code if runs are missing."""
+"""Exit code if runs are missing."""
 SECOND = "Stopping. Ctrl-C again ends agentnb at once; the same command goes on where it stopped"
 
 
@@ -43,7 +43,7 @@ def experiment(given: Namespace) -> Outcome:
     try:
         with servers_of(given.mcp, asks=is_at_terminal()):
             return _outcome(given)
-    except UrlNotAllowed:  # the person may be asked, and then the command begins again
+    except UrlNotAllowed:  # the user may be asked, and then the command restarts
         raise
     except AgentnbError as error:
         text = error.worded(SHELL)

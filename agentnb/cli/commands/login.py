@@ -1,4 +1,4 @@
-"""``agentnb login``: the person logs in to an MCP server in the browser."""
+"""``agentnb login``: logs the user in to an MCP server through the browser."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def login(given: Namespace) -> str:
 
 
 def _ask(question: str) -> str:
-    """Return the line that the person types, which is not shown. Raises `SettingsError` if they end the input."""
+    """Return the line that the user types, without echo. Raises `SettingsError` at the end of input."""
     try:
         return getpass(question)
     except EOFError:

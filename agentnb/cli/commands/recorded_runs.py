@@ -1,4 +1,4 @@
-"""The commands for runs that were recorded: ``agentnb runs``, ``show``, ``table`` and ``replay``."""
+"""Commands for recorded runs: ``agentnb runs``, ``show``, ``table`` and ``replay``."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from agentnb.store.summaries import families
 from agentnb.workflow.files.files import path_of
 
 SHOWN = 20
-"""Runs listed by default, without ``-n``."""
+"""Default number of listed runs, without ``-n``."""
 MAX_PROBLEMS = 5
-"""Files left out of a list that are named; of more, only the count is."""
+"""Maximum number of skipped files that are named; beyond, only their count."""
 NO_LOG = "no run log that can be read"
 
 
@@ -220,4 +220,4 @@ RECORDED: dict[str, Command] = {
         "agentnb replay complex-fails --workflow-mode\nagentnb replay run.jsonl -g brief.md -p minimal",
     ),
 }
-"""The commands by name."""
+"""Commands by name."""

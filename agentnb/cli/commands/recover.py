@@ -1,4 +1,4 @@
-"""``agentnb recover``: resumes a run whose process died, and runs it to its end."""
+"""``agentnb recover``: resumes a run whose process died."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.session.recovery import place_of
 
 
 def recover(given: Namespace) -> Outcome:
-    """Resume a run whose process died where it stands, a workflow at its first unfinished step, and run it to its end."""
+    """Resume a run whose process died, a workflow at its first unfinished step, and run it to its end."""
     store, name = place_of(given.run)
     return resume(store.load(store.find(name)), store, given)
 

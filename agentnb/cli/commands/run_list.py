@@ -1,4 +1,4 @@
-"""Runs of files as lines of text with numbers, for a shell."""
+"""Numbered runs of files as lines of text, for a shell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def files_text(
     outcome: Outcome | None = None,
     is_folder: bool = False,
 ) -> str:
-    """Return a line for each run of a file or folder of this name, at most so many, with all of these words and this outcome.
+    """Render a line for each run of a file or folder, at most ``most``, with all of these words and this outcome.
 
     A line has the number of the run from 1, the end of its id, its state, prompt and figures; in a folder also its file.
     """

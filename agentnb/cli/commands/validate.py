@@ -1,4 +1,4 @@
-"""``agentnb validate``: says all that is wrong in a file, without running it."""
+"""``agentnb validate``: reports every problem of a file, without running it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from agentnb.workflow.plans.planner_inputs import check_planner_inputs
 
 
 def validate(given: Namespace) -> Outcome:
-    """Check a file: all its problems and warnings, each with file and line. Nothing is run.
+    """Check a file: report all its problems and warnings, each with file and line. Nothing is run.
 
-    The tools that a file names are checked with --tools only, which names them all; of a plan, their arguments too.
+    Tools that a file names are checked only with --tools, which must list them all; for a plan, their arguments, too.
     """
     path = path_of(given.file)
     kind = kind_of_text(text_of_file(path))

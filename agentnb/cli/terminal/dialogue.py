@@ -1,4 +1,4 @@
-"""A question to the person as a dialogue of lines: what is written, and what the typed lines mean."""
+"""Question as a dialogue of lines: prompts, and the meaning of typed lines."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ NOTHING_TYPED = "Type an answer, or press Ctrl-D to leave the question open."
 INSTEAD = "Instead of an answer: --decline (say no) or --cancel (close the question without deciding)."
 BY_FIELD = "Answer field by field, or with all of it as a JSON object. An empty line leaves a field out, or takes its default."
 PAGE_CHARACTERS, PAGE_LINES = 2_000, 40
-"""Length of a page of the call that a question is about."""
+"""Length of a page of the call in question."""
 MAX_DIGITS = 10
-"""Digits that the number of a choice has at most: Python reads no number of thousands."""
+"""Maximum digits of the number of a choice: Python refuses numbers of thousands of digits."""
 EDIT_BY_FIELD = "Type each argument, or all of them as a JSON object. An empty line keeps what is in brackets."
 SHELL_REACHES = {**REACHES, "session": "in this session (until this command ends)"}
 
@@ -53,9 +53,9 @@ def dialogue(question: WaitingOnUser) -> Dialogue:
 
 
 def typed(schema: dict[str, Any], text: str, choices: Sequence[Any] | None = None) -> Any:
-    """Return the answer that was typed: as `answer_in_words` reads it, or the number of one of the choices.
+    """Parse a typed answer: like `answer_in_words`, or as the number of one of the choices.
 
-    Raises `SettingsError`, which says what would fit.
+    Raises `SettingsError` with what would fit.
     """
     listed = _numbered(schema) if choices is None else choices
     if text.isdecimal() and len(text) < MAX_DIGITS and 0 < int(text) <= len(listed):
@@ -64,7 +64,7 @@ def typed(schema: dict[str, Any], text: str, choices: Sequence[Any] | None = Non
 
 
 def _answer(words: str, question: WaitingOnUser, remaining: str) -> Dialogue:
-    """Ask until an answer fits. ``remaining``: the part of the call that was not shown yet; an empty line shows its next page."""
+    """Ask until an answer fits. ``remaining``: the part of the call not yet shown; an empty line shows its next page."""
     schema, name = question.schema, _name(question.schema)
     choices = [choice for choice, _ in _choices(question)]
     form = question_form(question) if _is_approval(question) else None
@@ -101,7 +101,7 @@ def _edited(form: QuestionForm) -> Dialogue:
 
 
 def _page(text: str) -> tuple[str, str]:
-    """Return the first page of a text, with a line end if it has text, and the rest."""
+    """Split a text into its first page, with a line end unless empty, and the remainder."""
     page = "\n".join(text[:PAGE_CHARACTERS].split("\n")[:PAGE_LINES])
     return f"{page}\n" if page else "", text[len(page) :].removeprefix("\n")
 
@@ -118,7 +118,7 @@ def _listed(question: WaitingOnUser) -> str:
 
 
 def _choices(question: WaitingOnUser) -> list[tuple[Any, str]]:
-    """Return the choices that may be given by their numbers, each with its words: also the grants that are offered."""
+    """Return the numbered choices, each with its words, including the offered grants."""
     choices = [(choice, choice_in_words(choice)) for choice in _numbered(question.schema)]
     if question.about is None or not choices or not _is_approval(question):
         return choices
@@ -141,7 +141,7 @@ def _name(schema: dict[str, Any]) -> str:
 
 
 def _numbered(schema: dict[str, Any]) -> Sequence[Any]:
-    """Return the choices that may be given by their numbers: none if it is yes or no, or if a choice reads as a number."""
+    """Return the numbered choices; empty for yes or no, or if a choice looks like a number."""
     choices = answer_form(schema).choices
     is_plain = all(not choice_in_words(choice).isdecimal() for choice in choices)
     return [] if choices == [True, False] or not is_plain else choices
