@@ -64,8 +64,8 @@ def is_worth_it(messages: Sequence[Message], start: int, tokens: int) -> bool:
 
 
 def _start_within(messages: Sequence[Message], most_tokens: float) -> int:
-    left, start = most_tokens, len(messages)
-    while start > 1 and (left := left - tokens_of_message(messages[start - 1])) >= 0:
+    remaining, start = most_tokens, len(messages)
+    while start > 1 and (remaining := remaining - tokens_of_message(messages[start - 1])) >= 0:
         start -= 1
     return start
 
@@ -137,13 +137,13 @@ def plain_summary(messages: Sequence[Message], task: str) -> str:
         "Files modified": list(changed),
         "Current state": [_cut(text, RESULT) for text in words[-1:]],
         "Pending work": [],
-        "Important context": [f"{one.name} gave: {_cut(one.text, 200)}" for one in results[-5:]],
+        "Important context": [f"{result.name} gave: {_cut(result.text, 200)}" for result in results[-5:]],
     }
-    return "\n\n".join(f"## {heading}\n{_points(found)}" for heading, found in points.items())
+    return "\n\n".join(f"## {heading}\n{_points(lines)}" for heading, lines in points.items())
 
 
-def _points(found: list[str]) -> str:
-    return "\n".join(f"- {' '.join(one.split())}" for one in found) or "None"
+def _points(lines: list[str]) -> str:
+    return "\n".join(f"- {' '.join(line.split())}" for line in lines) or "None"
 
 
 def _paths(call: ToolCall) -> Iterable[str]:

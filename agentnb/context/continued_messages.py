@@ -32,9 +32,9 @@ def history_of(before: Run) -> tuple[Message, ...]:
     results = (
         record.result or tool_errors.cancelled().as_result(record.call.id, record.call.name) for record in current.records
     )
-    place = next(place for place in range(len(messages) - 1, -1, -1) if messages[place].calls) + 1
-    user_messages = [message for message in messages[place:] if message.role != "tool"]  # while the round was open
-    return (*messages[:place], Message("tool", tuple(results)), *user_messages)
+    index = next(index for index in range(len(messages) - 1, -1, -1) if messages[index].calls) + 1
+    user_messages = [message for message in messages[index:] if message.role != "tool"]  # while the round was open
+    return (*messages[:index], Message("tool", tuple(results)), *user_messages)
 
 
 def _without_question_back(run: Run) -> Sequence[Message]:

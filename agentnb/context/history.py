@@ -41,12 +41,14 @@ class History:
         if share is not None and (isinstance(share, bool) or not (isinstance(share, int | float) and 0 < share <= 1)):
             raise SettingsError(f"share={share!r} of a History is not a share", "Give a number above 0, up to 1, such as 0.8")
         least = {"window": 100, "compact_above": 2, "max_messages": 2, "result_characters": 1_000}
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name == "share" or (value is None and one.name != "keep_recent"):
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "share" or (value is None and field.name != "keep_recent"):
                 continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < least.get(one.name, 1):
-                raise SettingsError(f"{one.name}={value!r} of a History is not a whole number from {least.get(one.name, 1)}")
+            if not isinstance(value, int) or isinstance(value, bool) or value < least.get(field.name, 1):
+                raise SettingsError(
+                    f"{field.name}={value!r} of a History is not a whole number from {least.get(field.name, 1)}"
+                )
         if self.compact_above is not None and self.keep_recent >= self.compact_above:
             raise SettingsError(
                 f"keep_recent={self.keep_recent} leaves nothing to compact above {self.compact_above} messages",
@@ -99,8 +101,8 @@ def as_logged(history: History) -> dict[str, Any]:
 
 def as_sent_then(logged: dict[str, Any] | None) -> History:
     """Return the settings of a run from its log. Logs of earlier versions have none: then everything was sent."""
-    known = {one.name for one in fields(History)}
+    names = {field.name for field in fields(History)}
     try:
-        return replace(FULL, **{name: value for name, value in (logged or {}).items() if name in known})
+        return replace(FULL, **{name: value for name, value in (logged or {}).items() if name in names})
     except SettingsError:
         return FULL  # the log was edited by hand

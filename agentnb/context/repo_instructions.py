@@ -59,12 +59,12 @@ def repo_root(folder: Path) -> Path:
 
 
 def _root(folder: Path) -> str:
-    here = str(folder)
-    for found in _upward(here):
+    path = str(folder)
+    for parent in _upward(path):
         # `os.access` raises nothing: neither without permission nor for circular links.
-        if os.access(f"{found}/.git", os.F_OK):
-            return found
-    return here
+        if os.access(f"{parent}/.git", os.F_OK):
+            return parent
+    return path
 
 
 @lru_cache(maxsize=64)

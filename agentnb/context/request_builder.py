@@ -99,10 +99,10 @@ class RequestBuilder:
     def rebuilt(cls, run: Run) -> RequestBuilder:
         """Return a builder for a run that has begun, by preparing each of its rounds again."""
         builder, folded = cls.of_run(run.opening), Run()
-        for one in walk_rounds(run):
-            folded.extend((*one.before, one.start))
+        for round_ in walk_rounds(run):
+            folded.extend((*round_.before, round_.start))
             builder.take_in(folded)
-            folded.extend((*one.prepared, *one.answered))
+            folded.extend((*round_.prepared, *round_.answered))
         return builder
 
     @property
@@ -188,9 +188,9 @@ class RequestBuilder:
 
     def inherited(self, history: int) -> int:
         """Return how many prepared messages hold only the first ``history`` stored ones, those of the previous run."""
-        place = self.prepared_of(history)
-        begins = self._origins[place : place + 1] == [history]  # else the prompt was merged into the message before
-        return place if begins else max(0, place - 1)
+        position = self.prepared_of(history)
+        begins = self._origins[position : position + 1] == [history]  # else the prompt was merged into the message before
+        return position if begins else max(0, position - 1)
 
     def place_of(self, prepared: int) -> int:
         """Return the index in the stored conversation of a prepared message."""
@@ -241,12 +241,12 @@ class RequestBuilder:
                 self._shortens = self._shortens or message is not whole
             if self._history.failed_rounds_above is not None and _all_failed(message):
                 self._failed = (*self._failed, index)
-        told = _without_empty(message)
-        if told is not message or not told.parts:
-            self._empty[index] = replace(message, parts=tuple(filter(is_empty, message.parts))) if told.parts else message
-            if not told.parts:
+        sendable = _without_empty(message)
+        if sendable is not message or not sendable.parts:
+            self._empty[index] = replace(message, parts=tuple(filter(is_empty, message.parts))) if sendable.parts else message
+            if not sendable.parts:
                 return
-            message = told
+            message = sendable
         if message.role == "tool" or (self._open and message.role != "assistant"):
             message = answers(self._open, message)
         if message.parts:
@@ -269,14 +269,14 @@ class RequestBuilder:
         self._compacted = compacted
         self._messages, self._origins, self._kept, self._sent, self._open = [], [], {}, 0, ()
         self._estimate.keep(0)
-        taken = self._taken
+        count = self._taken
         self._failed = tuple([index for index in self._failed if index >= compacted.kept])
         self._take_again(run, 0, compacted.first)
         if compacted.text:
             after = run.messages[compacted.kept].role if compacted.kept < len(run.messages) else "assistant"
             by_model = bool(self._messages) and after != "assistant"  # a conversation begins and ends with the user
             self._put(compacted.first, Message("assistant" if by_model else "user", (Text(compacted.text),)))
-        self._take_again(run, compacted.kept, taken)
+        self._take_again(run, compacted.kept, count)
 
     def _take_again(self, run: Run, start: int, stop: int) -> None:
         failed = self._failed
@@ -298,15 +298,15 @@ class RequestBuilder:
 
     def _rewind(self, run: Run, index: int) -> None:
         """Prepare again from this stored message on; what was sent before it stays as it is."""
-        place = max(0, self.prepared_of(index) - 1)  # it may have been merged into the message before
-        if self._compacted is not None and place <= 1:
+        position = max(0, self.prepared_of(index) - 1)  # it may have been merged into the message before
+        if self._compacted is not None and position <= 1:
             self._begin_anew(run, self._compacted)
             return
-        start = self._origins[place] if self._origins else 0
-        self._messages, self._origins = self._messages[:place], self._origins[:place]
-        self._kept = {form: made[:place] if isinstance(made, list) else made for form, made in self._kept.items()}
-        self._sent = min(self._sent, place)
-        self._estimate.keep(place)
+        start = self._origins[position] if self._origins else 0
+        self._messages, self._origins = self._messages[:position], self._origins[:position]
+        self._kept = {form: cached[:position] if isinstance(cached, list) else cached for form, cached in self._kept.items()}
+        self._sent = min(self._sent, position)
+        self._estimate.keep(position)
         self._open = self._messages[-1].calls if self._messages and self._messages[-1].role == "assistant" else ()
         self._take_again(run, start, self._taken)
 
@@ -347,12 +347,12 @@ def _all_failed(message: Message) -> bool:
 
 def _alternating(messages: Sequence[Message], summary: Message | None) -> list[Message]:
     """Restore alternation after truncation and insert the summary, if there is one."""
-    first, second, *rest = messages
+    first, second, *newest = messages
     if summary is not None and second.role != "assistant":
-        return [first, summary, second, *rest]
+        return [first, summary, second, *newest]
     if summary is not None:
         first = merged(first, Message("user", summary.parts))
-    return [first, second, *rest] if second.role == "assistant" else [merged(first, second), *rest]
+    return [first, second, *newest] if second.role == "assistant" else [merged(first, second), *newest]
 
 
 def is_empty(part: AnyPart) -> bool:
@@ -362,13 +362,13 @@ def is_empty(part: AnyPart) -> bool:
 
 def merged(first: Message, second: Message) -> Message:
     """Merge two messages of one side: all parts in order, adjacent texts joined by a blank line, both authors named."""
-    left, right = first.parts, second.parts
-    end, start = left[-1], right[0]
+    first_parts, second_parts = first.parts, second.parts
+    end, start = first_parts[-1], second_parts[0]
     if type(end) is Text and type(start) is Text and not (end.provider_metadata or start.provider_metadata):
         joint: tuple[AnyPart, ...] = (Text(f"{end.text}\n\n{start.text}"),)
-        left, right = left[:-1], joint + right[1:]
+        first_parts, second_parts = first_parts[:-1], joint + second_parts[1:]
     role = "tool" if "tool" in (first.role, second.role) else first.role
-    return Message(role, left + right, _authors(first.author, second.author))
+    return Message(role, first_parts + second_parts, _authors(first.author, second.author))
 
 
 def _authors(first: str, second: str) -> str:

@@ -76,16 +76,16 @@ class SentRequest:
 def sent_requests(run: Run) -> Iterator[tuple[int, SentRequest]]:
     """Yield the index of each round and what the model saw in it, in one pass over the run's events."""
     folded, past = Run(), _Past(run)
-    for one in walk_rounds(run):
-        folded.extend((*one.before, one.start, *one.prepared))
+    for round_ in walk_rounds(run):
+        folded.extend((*round_.before, round_.start, *round_.prepared))
         yield _next(past, folded, run)
-        folded.extend(one.answered)
+        folded.extend(round_.answered)
 
 
 def sent_request(run: Run, index: int) -> SentRequest:
     """Return what the model saw in this round. Raises `SettingsError` if the run has no such round."""
-    for found, seen in sent_requests(run):
-        if found == index:
+    for position, seen in sent_requests(run):
+        if position == index:
             return seen
     raise SettingsError(f"Run {run.id} has no round {index}", f"Its rounds are numbered from 0; it has {len(run.rounds)}")
 
@@ -133,8 +133,8 @@ class _Past:
 
     def _note_left_out(self, run: Run) -> None:
         """Note what was left out of the conversation since the last round, and where."""
-        found = self._request_builder.left_out.keys() | self._request_builder.empty.keys()
-        for index in sorted(found - self._noted):
+        omitted = self._request_builder.left_out.keys() | self._request_builder.empty.keys()
+        for index in sorted(omitted - self._noted):
             self._noted.add(index)
             why: WhyNotSent = self._request_builder.left_out.get(index, "empty")
             message = self._request_builder.empty[index] if why == "empty" else run.messages[index]
@@ -143,13 +143,13 @@ class _Past:
 
 def _leading(last: Message, before: Sent, now: Sent, *, stored: bool = False) -> int:
     """Return how many leading messages of ``now`` are those of the request before, whose last one is ``last``."""
-    place = len(before) - 1
+    last_index = len(before) - 1
     if not now.goes_on(before):
         return _in_common([*before[:-1], last], [*now[:-1], now.lasting if stored else now[-1]])
-    same_place = now.lasting if stored and place == len(now) - 1 else now[place]
-    return place + (same_place == last)
+    same_place = now.lasting if stored and last_index == len(now) - 1 else now[last_index]
+    return last_index + (same_place == last)
 
 
 def _in_common(before: Sequence[Message], now: Sequence[Message]) -> int:
-    same = (one == other for one, other in zip(before, now, strict=False))
+    same = (old == new for old, new in zip(before, now, strict=False))
     return sum(takewhile(bool, same))

@@ -21,8 +21,8 @@ def answers(calls: Sequence[ToolCall], message: Message | None) -> Message:
                 break
         else:
             return message
-    found = {part.call_id: part for part in reversed(parts) if isinstance(part, ToolResult)}
-    results = [found.get(call.id) or _lost(call) for call in calls]
+    by_call = {part.call_id: part for part in reversed(parts) if isinstance(part, ToolResult)}
+    results = [by_call.get(call.id) or _lost(call) for call in calls]
     others = [part for part in parts if not isinstance(part, ToolResult)]
     return Message("tool" if results else "user", (*results, *others), "" if message is None else message.author)
 

@@ -35,13 +35,13 @@ def with_their_calls(messages: Sequence[Message], start: int) -> int:
 
 def _place_of_calls(messages: Sequence[Message], start: int) -> int:
     missing = _without_calls(messages[start:])
-    place = start
-    while missing and place > 1:
-        place -= 1
-        found = missing & {call.id for call in messages[place].calls}
-        if found:
-            missing -= found
-            start = place
+    index = start
+    while missing and index > 1:
+        index -= 1
+        calls = missing & {call.id for call in messages[index].calls}
+        if calls:
+            missing -= calls
+            start = index
     return start
 
 
