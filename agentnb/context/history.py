@@ -1,4 +1,4 @@
-"""Settings for how much of a conversation is sent, and the three of them that have a name."""
+"""Settings for the extent of a conversation that is sent, with three named sets."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from agentnb.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Settings for how much of a conversation is sent to the model. The log and the tables always keep all of it.
+    """Settings for the extent of a conversation that is sent to the model. The log and the tables always keep all of it.
 
-    ``share``: a request that would fill more of the model's window than this is compacted first: the model writes a
-    summary, which replaces the middle; within six rounds of the last compaction only if that removes a quarter of it.
-    ``window``: tokens of that window; default: as the price table has it for the model. ``compact_above``: messages above
-    which the conversation is compacted, whatever their length; far above ``keep_recent``, or every other round pays for a
-    summary. ``keep_recent``: messages at the end that no summary replaces; fewer for ``share`` if these alone are more than
-    half of the conversation. ``max_messages``: messages above which the oldest but the first are left out; a call and its
-    result are never separated, so there may be more. ``result_characters``: longer results are truncated; the model can
-    read on with `read_tool_result`. ``failed_rounds_above``: messages of the whole conversation, such as 20, above which
-    rounds are left out whose calls all failed; the other settings count messages as they are sent.
+    ``share``: a request that would fill a larger share of the model's window is compacted first: the model writes a summary,
+    which replaces the middle; within six rounds of the last compaction only if that removes a quarter of it. ``window``: tokens
+    of that window; default: from the price table of the model. ``compact_above``: messages above which the conversation is
+    compacted, regardless of their length; far above ``keep_recent``, or every other round pays for a summary. ``keep_recent``:
+    messages at the end that no summary replaces; fewer for ``share`` if these alone are more than half of the conversation.
+    ``max_messages``: messages above which the oldest except the first are left out; a call and its result are never separated,
+    so there may be more. ``result_characters``: longer results are truncated; the model can read the remainder with
+    `read_tool_result`. ``failed_rounds_above``: messages of the whole conversation, such as 20, above which rounds are left out
+    whose calls all failed; the other settings count messages to be sent.
 
     None turns each of these off; ``keep_recent`` is always a number.
     """
@@ -57,7 +57,7 @@ class History:
 
     @property
     def compacts(self) -> bool:
-        """Whether the conversation is ever compacted."""
+        """True if the conversation may be compacted."""
         return self.share is not None or self.compact_above is not None
 
 
@@ -86,7 +86,7 @@ NAMED: dict[str, Callable[[], History]] = {"auto": _auto, "documented": document
 
 
 def find_history(history: str | History) -> History:
-    """Return the settings of this name, or the given settings themselves. Raises `SettingsError` with the known names."""
+    """Return the settings of this name, or the given settings unchanged. Raises `SettingsError` with the known names."""
     if isinstance(history, History):
         return history
     if isinstance(history, str) and history in NAMED:
@@ -95,12 +95,12 @@ def find_history(history: str | History) -> History:
 
 
 def as_logged(history: History) -> dict[str, Any]:
-    """Return the settings as plain data for a log: all that differ from ``full``, where nothing is left out."""
+    """Return the settings as plain data for a log: all that differ from ``full``, which leaves nothing out."""
     return {name: value for name, value in asdict(history).items() if value != getattr(FULL, name)}
 
 
 def as_sent_then(logged: dict[str, Any] | None) -> History:
-    """Return the settings of a run from its log. Logs of earlier versions have none: then everything was sent."""
+    """Return the settings of a run from its log. Logs of earlier versions have none, as everything was sent."""
     names = {field.name for field in fields(History)}
     try:
         return replace(FULL, **{name: value for name, value in (logged or {}).items() if name in names})

@@ -1,11 +1,11 @@
-"""The request builder, which turns the run so far into the request that is sent; messages are prepared nowhere else.
+"""Request builder: turns the run so far into the next request; messages are prepared nowhere else.
 
-The steps, in this order: leave out rounds and texts that are not to be sent, truncate long results, replace the middle by its
-summary, pair calls and results, merge messages of one side, leave out the oldest if there still are too many, and append the
-ephemeral text.
+Steps, in this order: leave out rounds and texts that are not sent, truncate long results, replace the middle by its summary,
+pair calls and results, merge messages of one side, leave out the oldest if there are still too many, and append the ephemeral
+text.
 
-Work per round depends on what is new, not on the length of the history: the prepared list grows with the run, and only its last
-message can still change.
+Work per round depends on new messages, not on the length of the history: the prepared list grows with the run, and only its
+last message can still change.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WhyLeftOut: TypeAlias = Literal["workflow_mode", "failed_round"]
 
 
 class RequestBuilder:
-    """Prepares the messages of one run: assistant and others alternate, nothing is empty, every call is answered."""
+    """Prepares the messages of one run: assistant and others alternate, no message is empty, every call is answered."""
 
     def __init__(
         self,
@@ -64,20 +64,20 @@ class RequestBuilder:
         self._taken = 0
         self._sent = 0
         self._open: tuple[ToolCall, ...] = ()
-        """The calls of the last prepared message."""
+        """Calls of the last prepared message."""
         self._compacted: Compacted | None = None
         self._left_out: dict[int, WhyLeftOut] = {}
         self._empty: dict[int, Message] = {}
-        """By index of the stored message, the parts that are not sent because they are empty: some, or all."""
+        """Empty parts that are not sent, some or all, by index of the stored message."""
         self._failed: tuple[int, ...] = ()
         """Indexes of the results of failed rounds, which may be left out once others have come."""
         self._shortens = False
         self.ephemeral = ""
-        """The ephemeral text at the end of the last request."""
+        """Ephemeral text at the end of the last request."""
         self.truncated_by = 0
-        """How many messages the last request left out because there were too many."""
+        """Number of messages that the last request left out because there were too many."""
         self._tools_of_run: tuple[ToolSpec, ...] | None = None
-        """The tools of the run when they were last looked at; None before that."""
+        """Tools of the run at the last check; None before the first."""
 
     @cached_property
     def _estimate(self) -> RunningEstimate:
@@ -86,7 +86,7 @@ class RequestBuilder:
 
     @classmethod
     def of_run(cls, started: RunStarted, history: History | None = None) -> RequestBuilder:
-        """Return a builder for a run that starts; ``history``: its settings, if they need not be read from the log."""
+        """Return a builder for a run that starts; ``history``: its settings, by default read from the log."""
         drops_text = bool(started.settings.get("policy", {}).get("workflow_drops_text"))
         history = as_sent_then(started.settings.get("history")) if history is None else history
         schema = logged_schema(started.settings)
@@ -107,23 +107,23 @@ class RequestBuilder:
 
     @property
     def messages(self) -> list[Message]:
-        """The messages prepared so far; read-only."""
+        """Messages prepared so far; read-only."""
         return self._messages
 
     @property
     def left_out(self) -> dict[int, WhyLeftOut]:
-        """Indexes of stored messages that are not sent, and why; those that a summary replaces are not listed."""
+        """Reasons by index of stored messages that are not sent; those that a summary replaces are not listed."""
         return self._left_out
 
     @property
     def empty(self) -> dict[int, Message]:
-        """By index of the stored message, those of its parts that hold nothing to send."""
+        """Parts without content, by index of the stored message."""
         return self._empty
 
     def take_in(self, run: Run) -> None:
-        """Prepare what is new; if the conversation was compacted since the last time, then prepare all of it again.
+        """Prepare new messages; if the conversation was compacted since the last call, then prepare all of it again.
 
-        This order holds even if both happen at once: what was noted about messages must not depend on how often this is called.
+        The order holds even if both happen at once: notes about messages must not depend on how often this is called.
         """
         if run.tools is not self._tools_of_run:
             self._follow_tools(run)
@@ -148,9 +148,9 @@ class RequestBuilder:
         self._tools_of_run = tools
 
     def request(self, run: Run, ephemeral_text: str = "", *, may_call: bool = True) -> Request:
-        """Return the request for the open round. The ephemeral text is at its end, and in no later request.
+        """Return the request for the open round. It ends with the ephemeral text, which no later request has.
 
-        Without ``may_call`` the model must not call tools; they are described all the same, because providers require it for a
+        Without ``may_call`` the model must not call tools; they are still described, because providers require it for a
         conversation with calls.
         """
         self.take_in(run)
@@ -162,13 +162,13 @@ class RequestBuilder:
             ephemeral_text = "\n\n".join([headed(run.conversation_todos), *([ephemeral_text] if ephemeral_text else [])])
         self.ephemeral = ephemeral_text
         last = None
-        if ephemeral_text:  # a part of its own of the last message, which is never the assistant's
+        if ephemeral_text:  # a separate part of the last message, which is never the assistant's
             parts = (*items[-1].parts, Text(system_reminder(ephemeral_text)))
             last = replace(items[-1], parts=parts)
         return Request(self._system, Sent(items, len(items), last, kept), tools, settings)
 
     def tokens(self, run: Run) -> int:
-        """Estimate the tokens of the next request: the provider's count of the last one, and what has come since."""
+        """Estimate the tokens of the next request: the provider's count of the last one, plus new messages."""
         before = run.last_finished_round
         usage = None if before is None else before.usage
         if before is None or usage is None or usage.estimated or not usage.input or run.last_round.compactions:
@@ -183,11 +183,13 @@ class RequestBuilder:
         return tokens_of_request(request) if self.truncated_by else self._estimate.of(request.messages)
 
     def prepared_of(self, place: int) -> int:
-        """Return how many prepared messages hold only what is stored before this index."""
+        """Return the number of prepared messages with only content stored before this index."""
         return bisect_left(self._origins, place)
 
     def inherited(self, history: int) -> int:
-        """Return how many prepared messages hold only the first ``history`` stored ones, those of the previous run."""
+        """Return the number of prepared messages with only content of the first ``history`` stored ones, those of the previous
+        run.
+        """
         position = self.prepared_of(history)
         begins = self._origins[position : position + 1] == [history]  # else the prompt was merged into the message before
         return position if begins else max(0, position - 1)
@@ -219,12 +221,12 @@ class RequestBuilder:
         return _alternating(cut, summary)
 
     def is_summary(self, message: Message) -> bool:
-        """Return whether the message is the summary of the conversation, and nothing more."""
+        """True if the message is exactly the summary of the conversation."""
         compacted = self._compacted
         return compacted is not None and message.role == "assistant" and message.parts == (Text(compacted.text),)
 
     def _leaves_out(self, message: Message, run: Run) -> bool:
-        """Return whether this is text that workflow mode continued from, and that is not sent again."""
+        """True for text that workflow mode continued from, and that is not sent again."""
         if message.role != "assistant" or message.calls:
             return False
         return run.open_round is not None and run.open_round.reason == "workflow_mode"
@@ -320,18 +322,18 @@ def _without_empty(message: Message) -> Message:
     else:
         return message
     parts = tuple([part for part in message.parts if not is_empty(part)])
-    if all(type(part) is Thinking for part in parts):  # thinking that nothing follows is not a message
+    if all(type(part) is Thinking for part in parts):  # thinking alone is not a message
         parts = ()
     return message if len(parts) == len(message.parts) else replace(message, parts=parts)
 
 
 def _and_read(tools: tuple[ToolSpec, ...], history: History) -> tuple[ToolSpec, ...]:
-    """Return the tools with the one that reads truncated results on, if there may be some."""
+    """Add the tool that reads truncated results, if there may be some."""
     return (*tools, READ_SPEC) if history.result_characters is not None and tools else tools
 
 
 def _tools_at_round(run: Run) -> tuple[ToolSpec, ...]:
-    """Return the tools that the run had when its newest round began: a change within a round is for the next one."""
+    """Return the tools that the run had when its newest round began: a change within a round applies to the next one."""
     events = reversed(run.events)
     in_round = takewhile(lambda event: not isinstance(event, RoundStarted), events)
     changes = [event for event in in_round if isinstance(event, ToolsOffered)]
@@ -356,7 +358,7 @@ def _alternating(messages: Sequence[Message], summary: Message | None) -> list[M
 
 
 def is_empty(part: AnyPart) -> bool:
-    """Return whether the part holds nothing to send; metadata that the provider wants back is something."""
+    """True if the part has no content to send; metadata that the provider wants back counts as content."""
     return type(part) is Text and not part.text.strip() and part.provider_metadata is None
 
 

@@ -1,4 +1,4 @@
-"""Truncation of large tool results: whole in the log, truncated for the model, which can read on."""
+"""Truncation of large tool results: whole in the log, truncated for the model, which can read the remainder."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from agentnb.tools.read_result import READ_TOOL
 
 
 def truncate_results(message: Message, most: int, *, can_read_on: bool = True) -> Message:
-    """Return the message with each result above ``most`` characters cut to its start and its end.
+    """Return the message with each result above ``most`` characters cut to its start and end.
 
-    The same object if there is none. ``can_read_on``: whether the model has the tool to read on, and is told of it.
+    Returns the same object if no result is longer. ``can_read_on``: True if the model has the tool to read the remainder, and
+    is told of it.
     """
     parts = message.parts
     for index, part in enumerate(parts):  # plain loops: this runs in every round
