@@ -25,7 +25,7 @@ class History:
     `read_tool_result`. ``failed_rounds_above``: messages of the whole conversation, such as 20, above which rounds are left out
     whose calls all failed; the other settings count messages to be sent.
 
-    None turns each of these off; ``keep_recent`` is always a number.
+    Each of these may be None for off, except ``keep_recent``.
     """
 
     share: float | None = None

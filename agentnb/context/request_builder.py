@@ -148,7 +148,7 @@ class RequestBuilder:
         self._tools_of_run = tools
 
     def request(self, run: Run, ephemeral_text: str = "", *, may_call: bool = True) -> Request:
-        """Return the request for the open round. It ends with the ephemeral text, which no later request has.
+        """Return the request for the open round, with the ephemeral text at its end only.
 
         Without ``may_call`` the model must not call tools; they are still described, because providers require it for a
         conversation with calls.
@@ -211,7 +211,9 @@ class RequestBuilder:
         return items, kept
 
     def _fewer(self, items: list[Message], most: int) -> list[Message] | None:
-        """Return the first message, a summary after it, and the newest; None if that would separate a call from its result."""
+        """Return the first message, a summary after it, and the newest, or None if that would separate a call from its
+        result.
+        """
         summary = items[1] if self.is_summary(items[1]) else None
         plain = items if summary is None else [items[0], *items[2:]]
         cut = truncated(plain, most if summary is None else max(2, most - 1))
@@ -314,7 +316,7 @@ class RequestBuilder:
 
 
 def _without_empty(message: Message) -> Message:
-    """Return the message without its empty parts; the same object if there are none."""
+    """Return the message without its empty parts; the same object if no part is empty."""
     for part in message.parts:  # a plain loop: this runs in every round
         kind = type(part)
         if kind is Thinking or (kind is Text and is_empty(part)):
