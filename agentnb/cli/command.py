@@ -66,5 +66,5 @@ def argument(*names: str, **how: Any) -> Argument:
     return Argument(names, how)
 
 
-LOOSE = argument("--loose", action="store_true", help="read of damaged files what can be read")
+LOOSE = argument("--loose", action="store_true", help="read damaged files as far as possible")
 OUTPUT = {"metavar": "FILE", "type": file, "dest": "output"}

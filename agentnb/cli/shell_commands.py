@@ -58,6 +58,6 @@ SHELL: a.Commands = {
     a.GiveGates: lambda advice: _needed(gates=advice.names).strip(),
     a.GiveAgent: lambda _: a.Plain("Declare it under agents:"),
     a.WriteGuidance: lambda _: None,
-    a.FreeDisk: lambda _: a.Plain("See that the disk has room"),
+    a.FreeDisk: lambda _: a.Plain("Free some disk space"),
 }
 """Commands of a shell."""

@@ -90,10 +90,10 @@ GROUNDS = {
     "pass_rate": "at this pass rate, with all tasks alike",
     "any_rate": "from the best to the worst pass rate, with all tasks alike; a pilot or pass_rate= narrows it",
     "unknown": "the spread of the primary is unknown before a pilot",
-    BY_ROUND: "how many draws there are of each kind of guidance is known when the runs are made",
+    BY_ROUND: "the number of draws of each kind of guidance is unknown before the runs",
     "few": "too few tasks",
     "alike": "the tasks of the pilot did not differ",
-    "never": "even the largest possible difference is shown less often",
+    "never": "even the largest possible difference has less power",
 }
 """Explanations of a minimum effect, or of a missing one."""
 
@@ -101,7 +101,7 @@ GROUNDS = {
 def ground_told(design: Design) -> str:
     """Explain the minimum effect, or its absence, with the assumption about clusters."""
     is_clustered = design.minimum_effect is not None and design.clusters < design.tasks
-    return GROUNDS[design.ground] + (", tasks of a cluster no more alike than others" if is_clustered else "")
+    return GROUNDS[design.ground] + (", if tasks of a cluster vary like others" if is_clustered else "")
 
 
 def shape_told(design: Design) -> str:

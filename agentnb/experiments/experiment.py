@@ -148,7 +148,7 @@ class Experiment:
             problems.append(
                 f"The experiment has changed since {self._records!r} was begun:"
                 f" {changed_names(self._plan.frozen, self._frozen)}."
-                " Give it another folder, or take the change back; more tasks and repeats: extend(...)"
+                " Give it another folder, or undo the change; more tasks and repeats: extend(...)"
             )
         if problems:
             raise ExperimentProblems.of(problems)
@@ -409,7 +409,7 @@ class Experiment:
 
     def _pilot_schedule(self, n: int) -> Schedule:
         if type(n) is not int or n < 1:
-            raise SettingsError(f"pilot({n!r}): no number of tasks", "Write await exp.pilot(5)")
+            raise SettingsError(f"pilot({n!r}): not a number of tasks", "Write await exp.pilot(5)")
         count = len(self._read.tasks)
         places = Random(f"{self.seed}:pilot").sample(range(count), min(n, count))
         return self._schedule(places, 2, is_pilot=True)

@@ -37,7 +37,7 @@ def _answer(run: Run, question: WaitingOnUser, given: Namespace) -> Any:
     if given.no_answer is not None:
         if given.value is not None:
             word = next(word for word, no_answer in TYPED_NO_ANSWER.items() if no_answer is given.no_answer)
-            raise SettingsError(f"{word} stands instead of an answer", "Give one of the two")
+            raise SettingsError(f"{word} replaces an answer", "Give one of the two")
         return given.no_answer
     if given.value is not None:
         return answer_in_words(question.schema, given.value)

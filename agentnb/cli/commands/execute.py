@@ -88,7 +88,9 @@ def execute(given: Namespace) -> Outcome:
 def _printed(path: Path) -> Outcome:
     """Return the task file of the built-in planner, as a starting point for your own."""
     if not is_planner(path):
-        raise SettingsError(f"--print: {path} is a file of yours", "agentnb exec planner --print prints the built-in planner")
+        raise SettingsError(
+            f"--print: {path} is not the built-in planner", "agentnb exec planner --print prints the built-in planner"
+        )
     return Outcome(planner_text())
 
 
@@ -118,7 +120,7 @@ def _plan(given: Namespace, path: Path, tools: list[Any], inputs: dict[str, Any]
         raise SettingsError("A plan has no prompt", f"agentnb exec {path} runs its steps")
     for name in inputs:
         if name != RESULTS:
-            raise SettingsError(f"A plan has no input {name}", f"Only {RESULTS}: those of steps that are not to be run again")
+            raise SettingsError(f"A plan has no input {name}", f"Only {RESULTS}: results of steps to skip")
     allow_urls(given.allow_urls)
     if given.model:
         check_model(given.model)

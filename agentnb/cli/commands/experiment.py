@@ -35,7 +35,7 @@ from agentnb.workflow.files.files import file_text, path_of
 
 MISSING = INVALID
 """Exit code if runs are missing."""
-SECOND = "Stopping. Ctrl-C again ends agentnb at once; the same command goes on where it stopped"
+SECOND = "Stopping. Ctrl-C again ends agentnb at once; the same command continues"
 
 
 def experiment(given: Namespace) -> Outcome:
@@ -63,7 +63,7 @@ def _outcome(given: Namespace) -> Outcome:
             results = live.wait()
     except KeyboardInterrupt:
         progress = "" if live is None else f" after {live.progress.done:,} of {live.progress.total:,} runs"
-        return Outcome("", INTERRUPTED, last=f"The experiment was stopped{progress}. To go on:", command=_again(given))
+        return Outcome("", INTERRUPTED, last=f"The experiment was stopped{progress}. To continue:", command=_again(given))
     if results.missing:
         at_budget = f" at the budget of ${loaded.budget:g}; raise it" if live.progress.state == "budget" else ""
         message = f"{results.missing:,} runs are missing{at_budget}. To make them:"
@@ -128,5 +128,5 @@ EXPERIMENT = Command(
     ),
     "agentnb experiment guidance.yaml --tools my_tools.py --design\n"
     "agentnb experiment guidance.py --folder results/guidance\n\n"
-    "exit codes: 0 all runs are made, 1 a problem, 2 runs are missing, 130 stopped: the same command goes on",
+    "exit codes: 0 all runs are made, 1 a problem, 2 runs are missing, 130 stopped: the same command continues",
 )

@@ -178,6 +178,6 @@ class TerminalQuestions:
             with suppress(SettingsError):  # it was withdrawn
                 live.answer(done.value, question.id)
         except NotAsked:
-            tell("\nThis question is not asked any more.")
+            tell("\nThis question was closed.")
         finally:
             self._progress.resume()

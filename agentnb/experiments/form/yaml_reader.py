@@ -61,7 +61,7 @@ def read_experiment(
     problems = Problems("" if path is None else str(path))
     folder = None if path is None else str(path.parent)
     names = Names(variables, problems, sets or {}, folder, path is not None)
-    node = read_mapping(text, problems, "An experiment", "Write tasks: and variants: with what belongs to them")
+    node = read_mapping(text, problems, "An experiment", "Write the keys tasks: and variants:")
     values: dict[str, Any] = {}
     if node is not None:
         _check_keys(node, problems)

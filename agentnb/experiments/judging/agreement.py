@@ -41,7 +41,7 @@ def agreement(labels: LabelSource) -> Agreement:
         words_by_subject.setdefault(label.subject, {})[label.who] = label.word or str(label.label)
     several = [words for words in words_by_subject.values() if len(words) > 1]
     if not several:
-        raise SettingsError("No two people labelled the same run", 'Each labels with a name: label(runs, who="ada")')
+        raise SettingsError("No two people labelled the same run", 'Each person gives a name: label(runs, who="ada")')
     names = [*dict.fromkeys(word for words in several for word in words.values())]
     counts = np.asarray([[[*words.values()].count(name) for name in names] for words in several], dtype=float)
     draws = np.random.default_rng(0).integers(0, len(several), (RESAMPLES, len(several)))

@@ -31,11 +31,11 @@ def quality_of(judge: AskedCheck, labels: LabelSource, runs: Results | RunSource
     """Measure a judge's verdicts against labels; see `Judge.quality`."""
     if runs is None:
         if not isinstance(labels, str | Path):
-            raise SettingsError("Which runs the labels are of is not known", "Write judge.quality(labels, results)")
+            raise SettingsError("The labels do not identify their runs", "Write judge.quality(labels, results)")
         runs = Path(labels).expanduser().absolute().parent
     decided = {run_id: deciding(assessments) for run_id, assessments in assessments_by_run(labels_of(labels)).items()}
     if not decided:
-        raise SettingsError("No label says healthy or failed", "Label runs by these words: label(FOLDER)")
+        raise SettingsError("No label says healthy or failed", "Label runs with these words: label(FOLDER)")
     of_run = {run_id: assessment.outcome for run_id, assessment in decided.items() if assessment is not None}
     healthy = {run_id: outcome == "passed" for run_id, outcome in of_run.items() if outcome != "unknown"}
     facts = dict(_known(judge, runs, healthy))

@@ -25,9 +25,9 @@ GIT = ".git"
 HOME = "home"
 """Variant setting: the folder with the initial settings of an agent of others."""
 INSIDE, OUTSIDE = "bubblewrap", "no sandbox"
-NO_QUESTION = "nobody is there to ask, so that it runs inside of bubblewrap only"
+NO_QUESTION = "nobody can be asked, so it runs only inside bubblewrap"
 ELSEWHERE = "Name a folder elsewhere, or leave folder out"
-LOOSEN = "Or let it do what it likes on this machine: outside_sandbox=True"
+LOOSEN = "Or give it full access to this machine: outside_sandbox=True"
 
 
 def is_foreign(work: Agent | Workflow) -> TypeGuard[Agent]:
@@ -110,7 +110,7 @@ def folder_problems(
     if foreign and executor != "kernel":
         yield f"Variant {foreign[0][0]}: agents of others are processes of their own. Leave executor out"
     for name, _, model in foreign:
-        assert isinstance(model, ForeignAgent), "it stands where a model does"
+        assert isinstance(model, ForeignAgent), "an agent with acp has a foreign agent as its model"
         if problem := _problem_of(model, outside_sandbox=outside_sandbox is True):
             yield f"Variant {name}: {problem}"
     if records is not None:

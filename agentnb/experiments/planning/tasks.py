@@ -173,7 +173,7 @@ def _task(item: Any) -> ExperimentTask:
     row = {str(name): value for name, value in item.items()}
     if ID not in row:
         columns = f"It has {', '.join(row)}" if row else "It is empty"
-        raise SettingsError(f"the row has no column {ID}", f"{columns}. A frame gets it by frame.assign({ID}=frame.index)")
+        raise SettingsError(f"the row has no column {ID}", f"{columns}. Add it to a frame: frame.assign({ID}=frame.index)")
     _check_prompt(row)
     folder = _folder_of(row)
     return ExperimentTask(encodable(str(row[ID])), row, content=content_hash(row, *folder), files="".join(folder))

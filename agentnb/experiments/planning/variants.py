@@ -183,7 +183,7 @@ def _variant(name: str, what: Any, base: Any, model: str | Model | None) -> Vari
         advice = (
             f'Name the model of each variant: {{"acp": "{agent.acp.partition(":")[0]}:MODEL"}}, {{"model": "provider:name"}}'
         )
-        raise SettingsError(f"models= does not reach {agent.model_name}, which has its own", advice)
+        raise SettingsError(f"models= does not apply to {agent.model_name}, which has its own model", advice)
     if home and not agent.acp:
         raise SettingsError(f"{HOME}= is the folder of settings of an agent of others", "Leave it out, or give acp=, too")
     sources = [(tool.spec.name, source_of(tool)) for tool in agent.toolbox]

@@ -84,7 +84,9 @@ class Verdicts:
                 os.close(descriptor)
         except OSError as error:
             why = f"{self.store.folder / FILE} cannot be written: {error.strerror or error}"
-            raise StoreError(why, "Make room, or let it be written; then judge again: only the missing is judged") from error
+            raise StoreError(
+                why, "Free disk space or make it writable; then judge again: only missing verdicts are made"
+            ) from error
 
     def _read(self) -> list[Verdict]:
         if self.store is None:
@@ -95,7 +97,7 @@ class Verdicts:
             return []
         except OSError as error:
             why = f"{self.store.folder / FILE} cannot be read: {error.strerror or error}"
-            raise StoreError(why, "Let it be read, or remove it: then all is judged again") from error
+            raise StoreError(why, "Make it readable, or remove it to judge everything again") from error
         decoder, verdicts = msgspec.json.Decoder(Verdict), []
         for line in data.split(b"\n"):
             with suppress(ValueError):  # blank, damaged, or cut off when a process died: judged again

@@ -14,8 +14,8 @@ from agentnb.experiments.rounds.lift import lift
 from agentnb.experiments.views.numbers import p_told
 
 NO_VARIANT = (
-    "A guidance set was drawn for each round, so that no run had one of them alone and no variants are compared. What each set"
-    " brought soon after its rounds is below, under Estimates."
+    "A guidance set was drawn for each round, so that every run mixes sets and no variants are compared. The short-term effects"
+    " of the sets are below, under Estimates."
 )
 ANALYSIS = (
     "The effect of a set is the mean of the outcome after its draws minus that after draws of the first set, weighted by the"

@@ -46,9 +46,7 @@ def code_of(setup: Setup, tasks: str) -> Iterator[Block]:
     call = _call(rows, setup.settings, names)
     definitions = "\n\n".join(names.defined.values())
     if setup.source:
-        yield Paragraph(
-            f"The cell that declared it; the names in it are variables of the notebook, and its tasks are in {tasks}:"
-        )
+        yield Paragraph(f"The cell that defined it; its names are variables of the notebook, and its tasks are in {tasks}:")
         yield Code(f"%%experiment\n{setup.source}", "yaml")
         if definitions:
             yield Paragraph("Definitions that it refers to:")

@@ -33,7 +33,7 @@ PLANNED = "planned"
 LOOK = "look"
 """Kind of a note about a planned look."""
 DAMAGED = "Put a copy of it back, or give the experiment another folder; the logs in this one can still be read"
-NO_ROOM = "Make room, or let it be written; then run again: only the missing runs are made"
+NO_ROOM = "Free disk space or make it writable; then run again: only missing runs are made"
 RUNS_ALREADY = "Wait for its end, or stop it; then run again"
 
 
@@ -147,7 +147,7 @@ class ExperimentFolder:
             text, seal = data, _seal(data)
         try:
             if seal != _seal(text):
-                raise ValueError("it is not as it was written")
+                raise ValueError("its checksum does not match")
             return msgspec.json.decode(text, type=Plan)
         except ValueError as error:
             raise StoreError(f"{self.path / PLAN} is damaged: {error}", DAMAGED) from error

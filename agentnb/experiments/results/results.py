@@ -140,7 +140,7 @@ class Results:
 
     def run(self, run_id: str) -> Run:
         """Return a run from its log. Raises `StoreError` if it was not stored."""
-        assert self.records is not None, "results of an experiment have them"
+        assert self.records is not None, "results of an experiment have records"
         return self.records.run(run_id)
 
     def report(self, path: str | Path, *, primary: Any = None) -> Path:
@@ -153,7 +153,9 @@ class Results:
         """
         self.check_open()
         if self.writer is None:
-            raise SettingsError("These results are of no experiment that can be reported", "Take those of exp.results()")
+            raise SettingsError(
+                "These results do not belong to an experiment that can be reported", "Take those of exp.results()"
+            )
         return self.writer(self, path, primary)
 
     @property

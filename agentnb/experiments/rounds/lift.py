@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 EFFECT, ASSOCIATION = "effect", "association"
 OF_EFFECT = "averaged over later draws; claims nothing about whole runs, whose later rounds the draws changed too"
 OF_ASSOCIATION = "no set was drawn for the round: guidance came because of what the run did, which may explain the difference"
-NO_OTHERS = "no run without it: what would have come anyway is not known"
+NO_OTHERS = "no run without it: the rate without guidance is unknown"
 _SEED = re.compile(r"(?<=[?&])seed=\d+&?")
 
 

@@ -28,7 +28,7 @@ SYSTEM = frozenset(
 """Top-level folders with programs and settings of the system; others may hold users' files."""
 INTERPRETER = "node"
 """Program that starts npm agents."""
-SIGN_IN = "Its settings are its own here: a key reaches it by a variable, or by the folder home= of its variant"
+SIGN_IN = "It does not see your settings: pass a key in a variable, or in the folder home= of its variant"
 
 CHANGED = 'Put the folder back as it was, and make the run again: exp.retry("the folder had changed")'
 
@@ -70,7 +70,7 @@ class CellFolders:
     def confined(self, agent: Agent) -> Agent:
         """Return an agent of others that runs in these folders."""
         foreign = agent.used_model
-        assert isinstance(foreign, ForeignAgent), "it stands where a model does"
+        assert isinstance(foreign, ForeignAgent), "an agent with acp has a foreign agent as its model"
         return replace(agent, model=replace(foreign, place=self))
 
     def around(self, agent: KnownAgent) -> KnownAgent:

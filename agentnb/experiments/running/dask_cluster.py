@@ -41,7 +41,7 @@ class DaskCluster:
         wrong = {name: value for name, value in SCHEDULER.items() if settings[name] != value}
         if wrong:
             have = ", ".join(f"{name} is {settings[name]}" for name in wrong)
-            problem = f"The scheduler would run cells of a dead worker again unseen, or blame others: {have}"
+            problem = f"The scheduler would silently rerun cells of a dead worker, or blame others: {have}"
             raise SettingsError(problem, f"Before the cluster starts: dask.config.set({wrong!r})")
         self._client.subscribe_topic(self._topic, lambda event: self._hear(event[1]))
         self.scatter(given[0])

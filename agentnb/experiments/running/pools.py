@@ -140,7 +140,9 @@ class InPool:
         if bad:
             name, text = next(iter(bad.items()))
             more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-            raise SettingsError(f"{name}{more} cannot run the experiment: {text}", "Set its workers up like this kernel")
+            raise SettingsError(
+                f"{name}{more} cannot run the experiment: {text}", "Install the same versions and packages on its workers"
+            )
 
     async def _scatter(self) -> None:
         assert self._dask is not None, "it is a Dask cluster"
@@ -237,4 +239,4 @@ def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
 
 
 def _broken(error: Exception) -> SettingsError:
-    return SettingsError(f"The pool is broken: {error_line(error)}", "Make a new one, and run the experiment again: it goes on")
+    return SettingsError(f"The pool is broken: {error_line(error)}", "Make a new one, and run the experiment again to continue")

@@ -188,7 +188,8 @@ class _Process:
             self._pass_on(payload, self)
         else:
             self._failure = SettingsError(
-                f"A worker process cannot read the experiment: {payload}", "Import what its tools use inside of them"
+                f"A worker process cannot read the experiment: {payload}",
+                "Import dependencies inside the functions of its tools",
             )
 
     def _lose(self) -> None:

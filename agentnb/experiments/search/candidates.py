@@ -48,7 +48,7 @@ def apply_proposal(guidance: GuidanceSet, proposal: Proposal) -> GuidanceSet:
         return candidate_of({**guidance.parts, part: "\n".join([*lines, line])})
     index = next((index for index, text in enumerate(lines) if text.strip() == old), None)
     if index is None:
-        raise SettingsError(f"The part {part} has no line {old!r}", "Copy the line as it stands")
+        raise SettingsError(f"The part {part} has no line {old!r}", "Copy the line exactly")
     return candidate_of({**guidance.parts, part: "\n".join([*lines[:index], *([line] if line else []), *lines[index + 1 :]])})
 
 

@@ -107,7 +107,7 @@ class CandidateSearch:
             candidate = apply_proposal(guidance, proposed.proposal)
         except SettingsError as error:
             return None, error.what
-        return (None, "it makes a set that was tried before") if candidate.version in self._seen else (candidate, "")
+        return (None, "its set was tried before") if candidate.version in self._seen else (candidate, "")
 
     async def judge(self, guidance: GuidanceSet) -> bool:
         """True if the current candidate replaces ``guidance``, the best so far; decided look by look."""

@@ -142,9 +142,9 @@ class Search:
                     "See search.design(), and run it: await search.run(search.design())",
                 )
             if ask(f"{planned}\nBegin? [y/N] ").strip().lower() not in ("y", "yes"):
-                raise SettingsError("The search was not begun", "To begin it: await search.run()")
+                raise SettingsError("The search was not begun", "To start it: await search.run()")
         elif design != planned:
-            raise SettingsError("The search is not the one of this design", "See search.design()")
+            raise SettingsError("The design belongs to another search", "See search.design()")
         return SearchControl(self.id, planned.search_cells + planned.ablation_cells, planned.cost, self.budget)
 
     @property
@@ -168,7 +168,7 @@ class Search:
                     await search.run()
                     await self._conclude(outcome, plan, ended, show)
                 except Stopped:
-                    outcome.notes.append("stopped: run it again to go on")
+                    outcome.notes.append("stopped: run it again to continue")
                 finally:
                     control.close()
                     await cells.close()
@@ -218,7 +218,7 @@ class Search:
                 raise Stopped from None
             raise
         outcome.runs += len(results.rows)
-        assert results.records is not None, "results of an experiment have them"
+        assert results.records is not None, "results of an experiment have records"
         ledger.other_costs += sum(row.known_cost for row in results.records.attempts())
         if results.missing:
             outcome.notes.append(f"not judged: {counted(results.missing, 'run')} of the judgement missing")
@@ -261,7 +261,7 @@ class Search:
         tasks = read_tasks(self.tasks, problems)
         checks, primary = read_checks((), self.primary, problems)
         if primary in MEASURES:
-            problems.append(f"primary={primary!r}: a search needs a check of which more is better. Give a function of the run")
+            problems.append(f"primary={primary!r}: a search needs a check for which more is better. Give a function of the run")
         start, split = GuidanceSet("off", {}), Split((), (), ())
         try:
             start = find_set(self.guidance)
@@ -411,7 +411,7 @@ class Search:
         if plan.hash != self._frozen_hash:
             raise SettingsError(
                 f"The search has changed since {records!r} was begun: {changed_names(plan.frozen, self._frozen)}",
-                "Give it another folder, or take the change back",
+                "Give it another folder, or undo the change",
             )
         return plan
 

@@ -95,7 +95,7 @@ def _hint(results: Results) -> str:
     if results.is_covered:
         return "Run it again to make the missing runs: await exp.run()"
     if results.is_by_round:
-        return "What each guidance set brought soon after its rounds: lift(results)"
+        return "Short-term effects of each guidance set: lift(results)"
     if len(results.variants) < 2:
         return "All rows: results.table()"
     if results.look is not None and not results.look.is_last:
