@@ -19,13 +19,13 @@ STDIN = "-"
 """Prompt that means standard input."""
 
 
-def read_prompt(given: str | None) -> str:
+def read_prompt(argument: str | None) -> str:
     """Return the prompt, from standard input for ``-``; empty without a prompt. Raises `SettingsError` if it is blank."""
-    if given is None:
+    if argument is None:
         return ""
-    prompt = _standard_input() if given == STDIN else given
+    prompt = _standard_input() if argument == STDIN else argument
     if not prompt.strip():
-        source = "Standard input is" if given == STDIN else "The prompt is"
+        source = "Standard input is" if argument == STDIN else "The prompt is"
         raise SettingsError(f"{source} blank", "Leave the prompt out to run the workflow without one")
     return prompt.strip("\n")
 

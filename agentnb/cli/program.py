@@ -53,9 +53,9 @@ def _done(argv: list[str]) -> str | Outcome:
     return with_consent(do, ask if _can_ask(arguments) else None)
 
 
-def _can_ask(given: Namespace) -> bool:
+def _can_ask(args: Namespace) -> bool:
     """True if the command with these options may ask the user."""
-    return is_at_terminal() and not getattr(given, "no_input", False) and getattr(given, "prompt", None) != STDIN
+    return is_at_terminal() and not getattr(args, "no_input", False) and getattr(args, "prompt", None) != STDIN
 
 
 class _Parser(ArgumentParser):

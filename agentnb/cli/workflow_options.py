@@ -94,8 +94,8 @@ RULES = _repeatable("--rule", metavar="RULE=VERDICT", dest="rules", type=text_of
 APPROVE = argument("--approve", metavar="MODE", type=_mode, help=APPROVE_HELP)
 
 
-def options_again(given: Namespace) -> list[str]:
+def options_again(args: Namespace) -> list[str]:
     """Return the options of a command with the same tools, server files, gates, model and allowed URLs."""
-    model = [given.model] if given.model else []
-    options = {"--tools": given.tools, "--mcp": given.mcp, "--gate": given.gate, "-m": model, "--allow-url": given.allow_urls}
+    model = [args.model] if args.model else []
+    options = {"--tools": args.tools, "--mcp": args.mcp, "--gate": args.gate, "-m": model, "--allow-url": args.allow_urls}
     return [word for option, values in options.items() for value in values for word in (option, value)]

@@ -203,8 +203,8 @@ class _Reader:
         return tuple(words[:end])
 
 
-def _ends_batch(words: Sequence[Word], place: int) -> bool:
-    return words[place].value == "+" and place > 0 and words[place - 1].value in ("{}", None)
+def _ends_batch(words: Sequence[Word], index: int) -> bool:
+    return words[index].value == "+" and index > 0 and words[index - 1].value in ("{}", None)
 
 
 def _rest(word: Word, text: str) -> Word:

@@ -182,9 +182,9 @@ class RequestBuilder:
         """Estimate the tokens of this request, the last one built, if no provider has counted them."""
         return tokens_of_request(request) if self.truncated_by else self._estimate.of(request.messages)
 
-    def prepared_of(self, place: int) -> int:
+    def prepared_of(self, index: int) -> int:
         """Return the number of prepared messages with only content stored before this index."""
-        return bisect_left(self._origins, place)
+        return bisect_left(self._origins, index)
 
     def inherited(self, history: int) -> int:
         """Return the number of prepared messages with only content of the first ``history`` stored ones, those of the previous

@@ -140,15 +140,15 @@ class _Past:
             self._left_out.append(LeftOut(message, why, self._request_builder.prepared_of(index)))
 
 
-def _leading(last: Message, before: Sent, now: Sent, *, stored: bool = False) -> int:
+def _leading(last: Message, before: Sent, current: Sent, *, stored: bool = False) -> int:
     """Return the number of leading messages of ``now`` shared with the request before, whose last message is ``last``."""
     last_index = len(before) - 1
-    if not now.goes_on(before):
-        return _in_common([*before[:-1], last], [*now[:-1], now.lasting if stored else now[-1]])
-    same_place = now.lasting if stored and last_index == len(now) - 1 else now[last_index]
+    if not current.goes_on(before):
+        return _in_common([*before[:-1], last], [*current[:-1], current.lasting if stored else current[-1]])
+    same_place = current.lasting if stored and last_index == len(current) - 1 else current[last_index]
     return last_index + (same_place == last)
 
 
-def _in_common(before: Sequence[Message], now: Sequence[Message]) -> int:
-    same = (old == new for old, new in zip(before, now, strict=False))
+def _in_common(before: Sequence[Message], current: Sequence[Message]) -> int:
+    same = (old == new for old, new in zip(before, current, strict=False))
     return sum(takewhile(bool, same))

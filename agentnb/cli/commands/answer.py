@@ -24,24 +24,24 @@ MAX_OF_A_QUESTION = 120
 """Maximum characters of a question in a list of several."""
 
 
-def answer(given: Namespace) -> Outcome:
+def answer(args: Namespace) -> Outcome:
     """Answer the open question of a run, and run it to its end, or to its next question."""
-    store, name = place_of(given.run)
+    store, name = place_of(args.run)
     run = store.load(store.find(name))
-    question = _question(run, given.question)
-    return resume(run, store, given, {question.id: _answer(run, question, given)})
+    question = _question(run, args.question)
+    return resume(run, store, args, {question.id: _answer(run, question, args)})
 
 
-def _answer(run: Run, question: WaitingOnUser, given: Namespace) -> Any:
+def _answer(run: Run, question: WaitingOnUser, args: Namespace) -> Any:
     """Return the answer of the command line, else the answer typed at the terminal."""
-    if given.no_answer is not None:
-        if given.value is not None:
-            word = next(word for word, no_answer in TYPED_NO_ANSWER.items() if no_answer is given.no_answer)
+    if args.no_answer is not None:
+        if args.value is not None:
+            word = next(word for word, no_answer in TYPED_NO_ANSWER.items() if no_answer is args.no_answer)
             raise SettingsError(f"{word} replaces an answer", "Give one of the two")
-        return given.no_answer
-    if given.value is not None:
-        return answer_in_words(question.schema, given.value)
-    if is_at_terminal() and not given.no_input:
+        return args.no_answer
+    if args.value is not None:
+        return answer_in_words(question.schema, args.value)
+    if is_at_terminal() and not args.no_input:
         return ask_question(question)
     which = question.id if len(answerable_later(run)) > 1 else ""
     ready = [in_words([AnswerRun(run.id, which, text=text)], SHELL) for text in typed_answers(question) or [""]]

@@ -38,11 +38,11 @@ MISSING = INVALID
 SECOND = "Stopping. Ctrl-C again ends agentnb at once; the same command continues"
 
 
-def experiment(given: Namespace) -> Outcome:
+def experiment(args: Namespace) -> Outcome:
     """Run an experiment from a file of YAML or Python; run again, it makes the missing runs."""
     try:
-        with servers_of(given.mcp, asks=is_at_terminal()):
-            return _outcome(given)
+        with servers_of(args.mcp, asks=is_at_terminal()):
+            return _outcome(args)
     except UrlNotAllowed:  # the user may be asked, and then the command restarts
         raise
     except AgentnbError as error:
@@ -50,11 +50,11 @@ def experiment(given: Namespace) -> Outcome:
         return Outcome("", FAILED, text) if "\n" in text else Outcome("", FAILED, last=text)
 
 
-def _outcome(given: Namespace) -> Outcome:
-    loaded = _read(given)
-    allow_urls(given.allow_urls)
+def _outcome(args: Namespace) -> Outcome:
+    loaded = _read(args)
+    allow_urls(args.allow_urls)
     check_destinations(_models_of(loaded))
-    if given.design:
+    if args.design:
         return Outcome(f"{design_text(loaded.design())}\n")
     live = None
     try:
@@ -63,23 +63,23 @@ def _outcome(given: Namespace) -> Outcome:
             results = live.wait()
     except KeyboardInterrupt:
         progress = "" if live is None else f" after {live.progress.done:,} of {live.progress.total:,} runs"
-        return Outcome("", INTERRUPTED, last=f"The experiment was stopped{progress}. To continue:", command=_again(given))
+        return Outcome("", INTERRUPTED, last=f"The experiment was stopped{progress}. To continue:", command=_again(args))
     if results.missing:
         at_budget = f" at the budget of ${loaded.budget:g}; raise it" if live.progress.state == "budget" else ""
         message = f"{results.missing:,} runs are missing{at_budget}. To make them:"
-        return Outcome(f"{results_text(results)}\n", MISSING, last=message, command=_again(given))
+        return Outcome(f"{results_text(results)}\n", MISSING, last=message, command=_again(args))
     if results.look is not None and not results.look.is_last:
-        return Outcome("\n".join(_told(results)), DONE, last="To the next look:", command=_again(given))
+        return Outcome("\n".join(_told(results)), DONE, last="To the next look:", command=_again(args))
     return Outcome("\n".join(_told(results)), DONE)
 
 
-def _read(given: Namespace) -> Experiment:
-    path = path_of(given.file)
+def _read(args: Namespace) -> Experiment:
+    path = path_of(args.file)
     if path.suffix == ".py":
-        loaded = experiment_in(load_file(path), given.name)
+        loaded = experiment_in(load_file(path), args.name)
     else:
-        loaded = read_experiment(file_text(path), find_names(given.tools), path=path, commands=SHELL)
-    return replace(loaded, folder=given.folder) if given.folder else loaded
+        loaded = read_experiment(file_text(path), find_names(args.tools), path=path, commands=SHELL)
+    return replace(loaded, folder=args.folder) if args.folder else loaded
 
 
 def _told(results: Results) -> Iterator[str]:
@@ -97,12 +97,12 @@ def _models_of(loaded: Experiment) -> Iterator[Any]:
         yield variant.model if isinstance(variant, Agent) else variant.get("model") if isinstance(variant, Mapping) else None
 
 
-def _again(given: Namespace) -> str:
-    options = {"--folder": [given.folder] if given.folder else [], "--tools": given.tools}
-    options |= {"--mcp": given.mcp, "--allow-url": given.allow_urls}
-    options["--name"] = [given.name] if given.name else []
+def _again(args: Namespace) -> str:
+    options = {"--folder": [args.folder] if args.folder else [], "--tools": args.tools}
+    options |= {"--mcp": args.mcp, "--allow-url": args.allow_urls}
+    options["--name"] = [args.name] if args.name else []
     words = [str(word) for option, values in options.items() for value in values for word in (option, value)]
-    return shlex.join(["agentnb", "experiment", str(given.file), *words])
+    return shlex.join(["agentnb", "experiment", str(args.file), *words])
 
 
 EXPERIMENT = Command(

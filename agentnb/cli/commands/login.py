@@ -13,13 +13,13 @@ from agentnb.errors import SettingsError
 from agentnb.session.server_login import forget, in_lines, log_in
 
 
-def login(given: Namespace) -> str:
+def login(args: Namespace) -> str:
     """Log in to an MCP server in the browser; the login is kept for later runs."""
-    with named_server(given) as (servers, live, asks):
-        if given.forget:
+    with named_server(args) as (servers, live, asks):
+        if args.forget:
             return forget(servers, live) + "\n"
         ask = _ask if asks else None
-        scope, client = " ".join(given.scope), given.client or ""
+        scope, client = " ".join(args.scope), args.client or ""
         return log_in(servers, live, lambda *lines: tell(in_lines(*lines)), ask, scope=scope, client=client) + "\n"
 
 

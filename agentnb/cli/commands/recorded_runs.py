@@ -36,86 +36,86 @@ MAX_PROBLEMS = 5
 NO_LOG = "no run log that can be read"
 
 
-def runs(given: Namespace) -> str:
+def runs(args: Namespace) -> str:
     """List the runs of a folder, newest first, or those of a file of any format."""
-    if given.folder is not None and holds_other_files(given.folder):
-        return _runs_of_files(given)
-    store, left_out = store_in(given.folder), list[str]()
+    if args.folder is not None and holds_other_files(args.folder):
+        return _runs_of_files(args)
+    store, left_out = store_in(args.folder), list[str]()
     all_families = families(store.each_summary(left_out), set(store.ids()))
-    lists = (family if given.nested else family[:1] for family in all_families)
-    matching = (family for family in lists if any(matches(run, given.words, given.outcome) for run in family))
-    lines = list(chain.from_iterable(islice(matching, given.most)))
+    lists = (family if args.nested else family[:1] for family in all_families)
+    matching = (family for family in lists if any(matches(run, args.words, args.outcome) for run in family))
+    lines = list(chain.from_iterable(islice(matching, args.most)))
     for line in problems_told([Problem(name, "", NO_LOG) for name in left_out], MAX_PROBLEMS, see_all="", commands=SHELL):
         complain(line)
     count, folder = len(store.ids()), store.shown_folder
     summary = list_told(
-        lines, count=count, folder=folder, most=given.most, wanted=[*(["--failed"] if given.outcome else []), *given.words]
+        lines, count=count, folder=folder, most=args.most, wanted=[*(["--failed"] if args.outcome else []), *args.words]
     )
-    name = "ID" if given.folder is None else str(Path(folder) / "ID.jsonl")
+    name = "ID" if args.folder is None else str(Path(folder) / "ID.jsonl")
     hints = [f"Show one: agentnb show {name}"] if lines else []
     hints += [f"Resume an interrupted one: agentnb recover {name}"] if any(line.can_be_recovered for line in lines) else []
     hints += [f"Answer one that waits: agentnb answer {name} ANSWER"] if any(line.can_be_answered for line in lines) else []
     return history_text(lines, ". ".join([summary, *hints])) + "\n"
 
 
-def _runs_of_files(given: Namespace) -> str:
+def _runs_of_files(args: Namespace) -> str:
     """List the runs of a file, or of a folder of files, of any format, with their numbers."""
     problems: list[Problem] = []
-    traces = [*iter_traces(given.folder, strict=False, problems=problems)]
+    traces = [*iter_traces(args.folder, strict=False, problems=problems)]
     for line in problems_told(problems, MAX_PROBLEMS, see_all="", commands=SHELL):
         complain(line)
     return files_text(
         traces,
-        str(given.folder),
-        words=given.words,
-        outcome=given.outcome,
-        most=given.most,
-        is_folder=path_of(given.folder).is_dir(),
+        str(args.folder),
+        words=args.words,
+        outcome=args.outcome,
+        most=args.most,
+        is_folder=path_of(args.folder).is_dir(),
     )
 
 
-def show(given: Namespace) -> str:
+def show(args: Namespace) -> str:
     """Show a run of a file of any format as text, or as a self-contained page of HTML."""
-    traces = runs_named(given.run, loose=given.loose)
-    run = chosen(traces, given.which, given.run)
+    traces = runs_named(args.run, loose=args.loose)
+    run = chosen(traces, args.which, args.run)
     if run is None:
-        if given.html or given.output is not None:
-            raise SettingsError(f"{given.run} holds {len(traces):,} runs", f"Name one: agentnb show {given.run} --run 1")
-        return files_text(traces, given.run, most=len(traces))
-    html = given.html or (given.output is not None and given.output.suffix.lower() in (".html", ".htm"))
+        if args.html or args.output is not None:
+            raise SettingsError(f"{args.run} holds {len(traces):,} runs", f"Name one: agentnb show {args.run} --run 1")
+        return files_text(traces, args.run, most=len(traces))
+    html = args.html or (args.output is not None and args.output.suffix.lower() in (".html", ".htm"))
     text = page_html(redacted(run)) if html else run_text(run, commands=SHELL) + "\n"
-    return written(text.encode("utf-8", "replace"), given.output, "The run") if given.output else text
+    return written(text.encode("utf-8", "replace"), args.output, "The run") if args.output else text
 
 
-def table(given: Namespace) -> str:
+def table(args: Namespace) -> str:
     """Write a table of runs, as CSV or Parquet."""
-    if given.name not in tables.NAMES:
-        raise SettingsError(f"There is no table {given.name}", near(given.name, tables.NAMES))
-    kind = ".csv" if given.output is None else given.output.suffix.lower()
+    if args.name not in tables.NAMES:
+        raise SettingsError(f"There is no table {args.name}", near(args.name, tables.NAMES))
+    kind = ".csv" if args.output is None else args.output.suffix.lower()
     if kind not in (".csv", ".parquet"):
-        raise SettingsError(f"{given.output} is neither CSV nor Parquet", "End the name with .csv or .parquet")
-    sources: list[Path | Store] = [source_of(path) for path in given.paths]
+        raise SettingsError(f"{args.output} is neither CSV nor Parquet", "End the name with .csv or .parquet")
+    sources: list[Path | Store] = [source_of(path) for path in args.paths]
     source = sources[0] if len(sources) == 1 else sources or default_store()[0]
-    frame = getattr(tables, given.name)(load_traces(source, strict=False) if given.loose else source)
+    frame = getattr(tables, args.name)(load_traces(source, strict=False) if args.loose else source)
     if kind == ".parquet":
-        return written(_parquet(frame, given.output), given.output, "The table")
+        return written(_parquet(frame, args.output), args.output, "The table")
     text: str = frame.to_csv(index=False, lineterminator="\n")
-    return written(text.encode("utf-8", "replace"), given.output, "The table") if given.output else text
+    return written(text.encode("utf-8", "replace"), args.output, "The table") if args.output else text
 
 
-def replay(given: Namespace) -> str:
+def replay(args: Namespace) -> str:
     """Show what other guidance, another policy or limit would have done with a recorded run of any product."""
-    traces = runs_named(given.run, loose=False)
-    run = chosen(traces, given.which, given.run)
+    traces = runs_named(args.run, loose=False)
+    run = chosen(traces, args.which, args.run)
     if run is None:
-        raise SettingsError(f"{given.run} holds {len(traces):,} runs", f"Name one: agentnb replay {given.run} --run 1")
+        raise SettingsError(f"{args.run} holds {len(traces):,} runs", f"Name one: agentnb replay {args.run} --run 1")
     replayed = replay_run(
         run,
-        guidance=_guidance(given.guidance),
-        policy=given.policy,
-        detect=given.detect,
-        limits={} if given.max_rounds is None else {"max_rounds": given.max_rounds},
-        workflow_mode=True if given.workflow_mode else None,
+        guidance=_guidance(args.guidance),
+        policy=args.policy,
+        detect=args.detect,
+        limits={} if args.max_rounds is None else {"max_rounds": args.max_rounds},
+        workflow_mode=True if args.workflow_mode else None,
     )
     return replay_text(replayed) + "\n"
 

@@ -10,10 +10,10 @@ from agentnb.cli.workflow_options import RESUME_OPTIONS
 from agentnb.session.recovery import place_of
 
 
-def recover(given: Namespace) -> Outcome:
+def recover(args: Namespace) -> Outcome:
     """Resume a run whose process died, a workflow at its first unfinished step, and run it to its end."""
-    store, name = place_of(given.run)
-    return resume(store.load(store.find(name)), store, given)
+    store, name = place_of(args.run)
+    return resume(store.load(store.find(name)), store, args)
 
 
 RECOVER = Command(

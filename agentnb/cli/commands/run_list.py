@@ -15,7 +15,7 @@ MAX_OF_A_FILE = 60
 
 
 def files_text(
-    found: Sequence[Run],
+    runs: Sequence[Run],
     name: str,
     *,
     most: int,
@@ -27,7 +27,7 @@ def files_text(
 
     A line has the number of the run from 1, the end of its id, its state, prompt and figures; in a folder also its file.
     """
-    rows = [row_of(index, run) for index, run in enumerate(found)]
+    rows = [row_of(index, run) for index, run in enumerate(runs)]
     fitting = [row for row in rows if outcome in (None, row.outcome) and all(_fits(row, word) for word in words)]
     shown = fitting[:most]
     heading = f"{page_told(0, len(shown), len(fitting), len(rows))} in {clean(name)}"

@@ -52,18 +52,18 @@ def runs_named(name: str, *, loose: bool) -> list[Run]:
     return traces
 
 
-def chosen(found: Sequence[Run], which: str | None, name: str) -> Run | None:
+def chosen(runs: Sequence[Run], which: str | None, name: str) -> Run | None:
     """Return the run with this number from 1, or the end of this id; by default the only run that is not nested."""
     if not which:
-        ids = {run.id for run in found}
-        fits = [run for run in found if run.parent_id not in ids]
-    elif which.isdecimal() and 0 < int(which) <= len(found):
-        fits = [found[int(which) - 1]]
+        ids = {run.id for run in runs}
+        fits = [run for run in runs if run.parent_id not in ids]
+    elif which.isdecimal() and 0 < int(which) <= len(runs):
+        fits = [runs[int(which) - 1]]
     else:
-        fits = [run for run in found if run.id.endswith(which)]
+        fits = [run for run in runs if run.id.endswith(which)]
     if which and len(fits) != 1:
         many = f"{len(fits):,} runs" if fits else "no run"
-        raise SettingsError(f"{name} has {many} {which}", f"agentnb runs {name} lists its {len(found):,} runs")
+        raise SettingsError(f"{name} has {many} {which}", f"agentnb runs {name} lists its {len(runs):,} runs")
     return fits[0] if len(fits) == 1 else None
 
 
@@ -82,7 +82,7 @@ def _is_file(path: Path) -> bool:
     return path.suffix == ".jsonl" or path.exists()  # ids have no suffix
 
 
-def written(data: bytes, path: Path, what: str) -> str:
+def written(data: bytes, path: Path, noun: str) -> str:
     """Write the file and return no text for standard output."""
-    write_whole(path_of(path), [data], what)
+    write_whole(path_of(path), [data], noun)
     return ""

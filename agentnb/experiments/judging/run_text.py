@@ -41,7 +41,7 @@ def _records(run: Run, task: str) -> Iterator[dict[str, Any]]:
         yield {"answer": _cut(run.text)}
 
 
-def _of_round(one: WorkflowRound) -> dict[str, Any]:
+def _of_round(round_: WorkflowRound) -> dict[str, Any]:
     calls = [
         {
             "tool": record.call.name,
@@ -49,9 +49,9 @@ def _of_round(one: WorkflowRound) -> dict[str, Any]:
             "result": None if record.result is None else _cut(record.result.text),
             **({"is_error": True} if record.result is not None and record.result.is_error else {}),
         }
-        for record in one.records
+        for record in round_.records
     ]
-    return {"round": one.index + 1, "agent": _cut(one.text), **({"calls": calls} if calls else {})}
+    return {"round": round_.index + 1, "agent": _cut(round_.text), **({"calls": calls} if calls else {})}
 
 
 def _cut(text: str) -> str:

@@ -42,7 +42,7 @@ class Assignment(NamedTuple):
         return 2 if self.is_by_round else len(variants)
 
     def read_variants(
-        self, given: Any, base: Any, models: Iterable[str | Model], problems: list[str], *, aa: bool
+        self, definitions: Any, base: Any, models: Iterable[str | Model], problems: list[str], *, aa: bool
     ) -> tuple[Variant, ...]:
         """Return the variants, or the one arm whose runs draw a set for each round; problems are appended."""
         if self.assign not in ASSIGN:
@@ -53,16 +53,16 @@ class Assignment(NamedTuple):
                 for name in ("propensities", "near_outcome")
                 if getattr(self, name) is not None
             ]
-            return read_variants(given, base, models, problems)
+            return read_variants(definitions, base, models, problems)
         try:
             find_near_outcome(self.near_outcome or FOLLOWED)
         except SettingsError as error:
             problems.append(str(error))
-        drawn = self._random_guidance(given, problems, aa=aa)
+        drawn = self._random_guidance(definitions, problems, aa=aa)
         return () if drawn is None else read_variants({DRAWN: {"guidance": drawn}}, base, models, problems)
 
-    def _random_guidance(self, given: Any, problems: list[str], *, aa: bool) -> RandomGuidance | None:
-        named, before = variants_by_name(given, problems), len(problems)
+    def _random_guidance(self, definitions: Any, problems: list[str], *, aa: bool) -> RandomGuidance | None:
+        named, before = variants_by_name(definitions, problems), len(problems)
         sets = {str(name): words for name, value in named.items() if (words := _set_of(str(name), value, problems)) is not None}
         propensities = self.propensities
         if propensities is None:
@@ -91,17 +91,17 @@ class Assignment(NamedTuple):
                 yield f'assign="round": lift cannot replay the policy {policy["name"]}, which is your own. {hint}'
 
 
-def _set_of(name: str, what: Any, problems: list[str]) -> GuidanceSet | None:
+def _set_of(name: str, definition: Any, problems: list[str]) -> GuidanceSet | None:
     """Return the guidance set of a variant; other variants cannot change from round to round."""
-    if not isinstance(what, str | GuidanceSet):
-        kind = "settings" if isinstance(what, Mapping) else type(what).__name__
+    if not isinstance(definition, str | GuidanceSet):
+        kind = "settings" if isinstance(definition, Mapping) else type(definition).__name__
         problems.append(
             f'Variant {name} is {kind}: assign="round" draws guidance sets alone, as all else is the same in a run.'
             ' Compare it by assign="run"'
         )
         return None
     try:
-        return find_set(what)
+        return find_set(definition)
     except AgentnbError as error:
         problems.append(f"Variant {name}: {error}")
         return None

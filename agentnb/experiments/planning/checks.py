@@ -207,37 +207,37 @@ def _is_expectation(text: str) -> bool:
     return not text.isidentifier()
 
 
-def _check(given: Any, problems: list[str]) -> Check | None:
-    if isinstance(given, Check):
-        return given
-    if isinstance(given, str):
-        if given in SHIPPED:
-            return Check(given, SHIPPED[given], takes_row=False, content=given)
+def _check(definition: Any, problems: list[str]) -> Check | None:
+    if isinstance(definition, Check):
+        return definition
+    if isinstance(definition, str):
+        if definition in SHIPPED:
+            return Check(definition, SHIPPED[definition], takes_row=False, content=definition)
         try:
-            check_expectations([given])
+            check_expectations([definition])
         except AgentnbError as error:
             problems.append(str(error))
             return None
-        return Check(given.strip(), Expected(given.strip()), takes_row=False, content=given.strip())
-    return _of_function(given, problems)
+        return Check(definition.strip(), Expected(definition.strip()), takes_row=False, content=definition.strip())
+    return _of_function(definition, problems)
 
 
-def _of_function(given: Any, problems: list[str]) -> Check | None:
-    name = str(getattr(given, "__name__", type(given).__name__))
+def _of_function(function: Any, problems: list[str]) -> Check | None:
+    name = str(getattr(function, "__name__", type(function).__name__))
     problem = ""
-    if not callable(given):
-        problem = f"{given!r} is neither a check nor an expectation. Give a function of the run, or a text"
+    if not callable(function):
+        problem = f"{function!r} is neither a check nor an expectation. Give a function of the run, or a text"
     elif name in COLUMNS:
         problem = f"The check {name} has the name of a column. Give it another name"
-    elif inspect.iscoroutinefunction(given):
+    elif inspect.iscoroutinefunction(function):
         problem = f"The check {name} is async. A check is a plain function of the run"
     if problem:
         problems.append(problem)
         return None
-    if isinstance(given, AskedCheck):
-        return Check(name, given, takes_row=False, content=given.content)
-    settings = repr(given) if isinstance(given, within) else ""
-    return Check(name, given, _takes_row(given), content_hash(name, source_of(given), settings))
+    if isinstance(function, AskedCheck):
+        return Check(name, function, takes_row=False, content=function.content)
+    settings = repr(function) if isinstance(function, within) else ""
+    return Check(name, function, _takes_row(function), content_hash(name, source_of(function), settings))
 
 
 def _takes_row(function: CheckFunction) -> bool:

@@ -37,11 +37,11 @@ def content_hash(*parts: Any) -> str:
     return hashlib.sha256(data).hexdigest()[:HASH_LETTERS]
 
 
-def changed_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def changed_names(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Return the names that differ between two frozen plans, with those of nested mappings in brackets."""
     parts = []
-    for name in dict.fromkeys([*before, *now]):
-        old, new = before.get(name), now.get(name)
+    for name in dict.fromkeys([*before, *after]):
+        old, new = before.get(name), after.get(name)
         if old == new:
             continue
         if isinstance(old, Mapping) and isinstance(new, Mapping):

@@ -40,15 +40,15 @@ class Look(NamedTuple):
         return f"{self.name}, after {self.tasks:,} of {counted(self.of_tasks, 'task')}"
 
 
-def read_looks(given: Any, problems: list[str]) -> tuple[float, ...]:
+def read_looks(looks: Any, problems: list[str]) -> tuple[float, ...]:
     """Return the shares of the tasks after which looks are planned; empty for none. Problems are appended."""
-    shares = [number / given for number in range(1, given + 1)] if type(given) is int else given
+    shares = [number / looks for number in range(1, looks + 1)] if type(looks) is int else looks
     is_list = isinstance(shares, list | tuple) and all(type(share) in (int, float) for share in shares)
     if is_list and len(shares) > 1 and shares[-1] == 1 and all(a < b for a, b in pairwise([0, *shares])):
         return tuple(map(float, shares))
-    if given is not None:
+    if looks is not None:
         advice = "give their number, from 2, or rising shares of the tasks that end with 1, such as [0.5, 1.0]"
-        problems.append(f"looks={given!r}: {advice}")
+        problems.append(f"looks={looks!r}: {advice}")
     return ()
 
 

@@ -73,9 +73,9 @@ class Variant:
         return replace(agent, model=chosen, extensions=without_model(agent.extensions))
 
 
-def read_variants(given: Any, base: Any, models: Iterable[str | Model], problems: list[str]) -> tuple[Variant, ...]:
+def read_variants(definitions: Any, base: Any, models: Iterable[str | Model], problems: list[str]) -> tuple[Variant, ...]:
     """Return the variants by name. ``base``: the agent, or its settings, that variants change; problems are appended."""
-    named = variants_by_name(given, problems)
+    named = variants_by_name(definitions, problems)
     if base is not None and not isinstance(base, Agent | Mapping):
         problems.append(f"agent={base!r} is neither an Agent nor a mapping of its settings")
         return ()
@@ -143,14 +143,14 @@ def is_persona(model: str | Model) -> bool:
     return name_of(model).startswith("simulated:")
 
 
-def variants_by_name(given: Any, problems: list[str]) -> Mapping[str, Any]:
+def variants_by_name(definitions: Any, problems: list[str]) -> Mapping[str, Any]:
     """Return variants by name; items of a list are named after themselves. Problems are appended."""
-    if isinstance(given, Mapping):
-        return given
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        problems.append(f'variants={given!r} is not a mapping. Give names: {{"without": "off", "with": "matrix"}}')
+    if isinstance(definitions, Mapping):
+        return definitions
+    if isinstance(definitions, str) or not isinstance(definitions, Iterable):
+        problems.append(f'variants={definitions!r} is not a mapping. Give names: {{"without": "off", "with": "matrix"}}')
         return {}
-    return {(value if isinstance(value, str) else getattr(value, "name", str(value))): value for value in given}
+    return {(value if isinstance(value, str) else getattr(value, "name", str(value))): value for value in definitions}
 
 
 def _with_own_rules(base: Any) -> tuple[Any, RuleList]:
@@ -161,13 +161,13 @@ def _with_own_rules(base: Any) -> tuple[Any, RuleList]:
     return ({**base, "permissions": rules.as_checked} if rules else base), rules
 
 
-def _variant(name: str, what: Any, base: Any, model: str | Model | None) -> Variant:
-    if isinstance(what, Workflow):
-        texts = [*(what.tool_names), *[source_of(tool) for value in what.tools for tool in tools_of(value)]]
-        return Variant(name, what, content=content_of_workflow(what), tools=content_hash(texts))
-    changes, template, home = _changes(what)
-    if isinstance(what, Agent):
-        agent = what
+def _variant(name: str, definition: Any, base: Any, model: str | Model | None) -> Variant:
+    if isinstance(definition, Workflow):
+        texts = [*(definition.tool_names), *[source_of(tool) for value in definition.tools for tool in tools_of(value)]]
+        return Variant(name, definition, content=content_of_workflow(definition), tools=content_hash(texts))
+    changes, template, home = _changes(definition)
+    if isinstance(definition, Agent):
+        agent = definition
     elif isinstance(base, Agent):
         kept = {"extensions": without_model(base.extensions)} if "model" in changes else {}
         agent = replace(base, **{**kept, **changes})
@@ -192,23 +192,23 @@ def _variant(name: str, what: Any, base: Any, model: str | Model | None) -> Vari
     return Variant(name, agent, template, changes, content, content_hash(sources), home)
 
 
-def _changes(what: Any) -> tuple[dict[str, Any], str | None, str]:
+def _changes(definition: Any) -> tuple[dict[str, Any], str | None, str]:
     """Return the agent settings that a variant changes, its template, and the folder of its settings."""
-    if isinstance(what, Agent):
+    if isinstance(definition, Agent):
         return {}, None, ""
-    if isinstance(what, str | GuidanceSet):
-        return {"guidance": find_set(what)}, None, ""
-    if isinstance(what, Mapping):
-        settings = {str(key): value for key, value in what.items()}
+    if isinstance(definition, str | GuidanceSet):
+        return {"guidance": find_set(definition)}, None, ""
+    if isinstance(definition, Mapping):
+        settings = {str(key): value for key, value in definition.items()}
         template, home = settings.pop(PROMPT, None), str(settings.pop(HOME, ""))
         _check_names(settings)
         if settings.get("acp"):  # replaces the model of the other variants
             settings = {"model": "", **settings}
         return settings, template, home
-    if callable(getattr(what, "rules", None)) and hasattr(what, "name"):
-        policy: PolicySet = what
+    if callable(getattr(definition, "rules", None)) and hasattr(definition, "name"):
+        policy: PolicySet = definition
         return {"policy": policy}, None, ""
-    raise SettingsError(f"{what!r} is not a guidance set, policy, mapping of settings, Agent or Workflow")
+    raise SettingsError(f"{definition!r} is not a guidance set, policy, mapping of settings, Agent or Workflow")
 
 
 def _check_names(settings: Mapping[str, Any]) -> None:

@@ -72,9 +72,9 @@ def _flow(results: Results, comparisons: Sequence[Comparison], setup: Setup) -> 
         yield Paragraph(f"Runs that did not complete, by reason: {', '.join(ended)}.")
 
 
-def _titled(one: Comparison, comparisons: Sequence[Comparison]) -> list[Block]:
+def _titled(comparison: Comparison, comparisons: Sequence[Comparison]) -> list[Block]:
     """Return the heading of a comparison, if there are several."""
-    return [Heading(heading(one)[0], is_inner=True)] if len(comparisons) > 1 else []
+    return [Heading(heading(comparison)[0], is_inner=True)] if len(comparisons) > 1 else []
 
 
 def _estimates(results: Results, comparisons: Sequence[Comparison]) -> Iterator[Block]:

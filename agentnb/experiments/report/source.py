@@ -87,8 +87,8 @@ def _literal(value: Any, names: _Names) -> str:
     return _name(value, names)
 
 
-def _is_default(value: Any, one: Any) -> bool:
-    default = one.default if not callable(one.default_factory) else one.default_factory()
+def _is_default(value: Any, field: Any) -> bool:
+    default = field.default if not callable(field.default_factory) else field.default_factory()
     return value is default or value == default
 
 

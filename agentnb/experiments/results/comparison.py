@@ -489,32 +489,37 @@ def _of_runs(
     return _judged(comparison, quality, content)
 
 
-def _judged(one: Comparison, quality: JudgeQuality | None, content: str | None) -> Comparison:
+def _judged(comparison: Comparison, quality: JudgeQuality | None, content: str | None) -> Comparison:
     """Return the comparison corrected by the quality of its judge, with a note on the correction, or on its absence.
 
     ``content``: hash of the deciding judge, or None if unknown.
     """
-    is_judged = any(one.primary in row.judged for row in (*one.rows_a, *one.rows_b))
+    is_judged = any(comparison.primary in row.judged for row in (*comparison.rows_a, *comparison.rows_b))
     if quality is None:
-        return replace(one, notes=(*one.notes, UNCORRECTED)) if is_judged else one
-    if not is_judged or quality.judge != one.primary or content not in (None, quality.content):
-        problem = f"The quality is that of a judge {quality.judge} that does not decide here: the primary is {one.primary}"
+        return replace(comparison, notes=(*comparison.notes, UNCORRECTED)) if is_judged else comparison
+    if not is_judged or quality.judge != comparison.primary or content not in (None, quality.content):
+        problem = (
+            f"The quality is that of a judge {quality.judge} that does not decide here: the primary is {comparison.primary}"
+        )
         raise SettingsError(problem, "Give the quality of the same judge, with the same rubric and model")
-    corrected = replace(one, quality=quality)
-    return replace(corrected, notes=(*one.notes, correction_of(quality, *one.cells).told))
+    corrected = replace(comparison, quality=quality)
+    return replace(corrected, notes=(*comparison.notes, correction_of(quality, *comparison.cells).told))
 
 
-def comparison_lines(one: Comparison) -> list[str]:
+def comparison_lines(comparison: Comparison) -> list[str]:
     """Return the comparison in sentences: the difference, its uncertainty, and warnings and notes."""
-    lines = [f"{one.a} minus {one.b}, {one.primary}: {_told(one)}", *([one.robustness] if one.robustness else [])]
-    return [*lines, *one.warnings, *one.notes]
+    lines = [
+        f"{comparison.a} minus {comparison.b}, {comparison.primary}: {_told(comparison)}",
+        *([comparison.robustness] if comparison.robustness else []),
+    ]
+    return [*lines, *comparison.warnings, *comparison.notes]
 
 
-def shown(found: Found) -> int:
+def shown(difference: Found) -> int:
     """Return the sign of a significant difference, at the level of its interval; 0 without one."""
-    if not isinstance(found, Difference) or found.p_value >= 1 - found.confidence:
+    if not isinstance(difference, Difference) or difference.p_value >= 1 - difference.confidence:
         return 0
-    return 1 if found.value > 0 else -1
+    return 1 if difference.value > 0 else -1
 
 
 def _completed(cells: Iterable[CellValue]) -> list[CellValue]:
@@ -527,16 +532,16 @@ def alike(value: float, tasks: int) -> str:
     return f"no difference in any of {tasks} tasks" if difference == "0" else f"{difference} in each of {tasks} tasks"
 
 
-def _told(one: Comparison) -> str:
-    analysis = one.analysis
-    if one.missing or not isinstance(analysis, Difference):
-        return one.missing
+def _told(comparison: Comparison) -> str:
+    analysis = comparison.analysis
+    if comparison.missing or not isinstance(analysis, Difference):
+        return comparison.missing
     if analysis.interval is None:
         return alike(analysis.value, analysis.tasks)
     low, high = map(signed, analysis.interval)
-    holm = ", Holm" if one.p_adjusted is not None else ""
-    p_value = analysis.p_value if one.p_adjusted is None else one.p_adjusted
-    seen = "" if shown(analysis) or one.mde is None else f", minimum detectable effect {one.mde:.2g}"
+    holm = ", Holm" if comparison.p_adjusted is not None else ""
+    p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
+    seen = "" if shown(analysis) or comparison.mde is None else f", minimum detectable effect {comparison.mde:.2g}"
     return f"{signed(analysis.value)} [{low}, {high}], p = {p_value:.3g}{holm}, {analysis.tasks} tasks{seen}"
 
 

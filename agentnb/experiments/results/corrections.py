@@ -167,9 +167,9 @@ class Line(NamedTuple):
     is_by_arm: bool
     """True for `healthy_if_passed` and `healthy_if_failed` of the variant's own runs, else sensitivity and specificity."""
 
-    def at(self, passed: float, place: int | None = None, limit: int = 0) -> float:
-        """Return the pass rate for a share of passed verdicts, with the rate at index ``place`` moved to a limit."""
-        first, second = [self.limits[index][limit] if index == place else rate for index, rate in enumerate(self.rates)]
+    def at(self, passed: float, moved: int | None = None, limit: int = 0) -> float:
+        """Return the pass rate for a share of passed verdicts, with the rate at index ``moved`` set to a limit."""
+        first, second = [self.limits[index][limit] if index == moved else rate for index, rate in enumerate(self.rates)]
         if self.is_by_arm:
             return second + passed * (first - second)
         return (passed + second - 1) / (first + second - 1)
@@ -213,12 +213,12 @@ class Correction(NamedTuple):
             for moving in arms:
                 yield tuple(self._at(passed, index, moving, limit) for limit in (0, 1))  # type: ignore[misc]
 
-    def _at(self, passed: Sequence[float], place: int, moving: Sequence[int], limit: int) -> float:
-        a, b = (line.at(passed[arm], place if arm in moving else None, limit) for arm, line in enumerate((self.a, self.b)))
+    def _at(self, passed: Sequence[float], moved: int, moving: Sequence[int], limit: int) -> float:
+        a, b = (line.at(passed[arm], moved if arm in moving else None, limit) for arm, line in enumerate((self.a, self.b)))
         return a - b
 
 
-def _widths(judged: Difference, found: Difference, slope: float) -> tuple[float, float]:
+def _widths(judged: Difference, corrected: Difference, slope: float) -> tuple[float, float]:
     """Return the distances from the difference to the lower and upper end of the interval, with the rates fixed.
 
     At least those of the verdicts' interval, which accounts for rare passes or failures; if all tasks differ alike, as wide as
@@ -226,9 +226,9 @@ def _widths(judged: Difference, found: Difference, slope: float) -> tuple[float,
     """
     if judged.interval is None:
         return ((judged.max_exception_share or 1.0) * slope,) * 2
-    (low, high), (judged_low, judged_high) = found.interval or (found.value,) * 2, judged.interval
+    (low, high), (judged_low, judged_high) = corrected.interval or (corrected.value,) * 2, judged.interval
     below, above = slope * (judged.value - judged_low), slope * (judged_high - judged.value)
-    return max(found.value - low, below), max(high - found.value, above)
+    return max(corrected.value - low, below), max(high - corrected.value, above)
 
 
 def _p_value(value: float, interval: tuple[float, float], deviations: float) -> float:

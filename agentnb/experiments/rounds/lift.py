@@ -113,7 +113,7 @@ def effects(drawn: Iterable[DrawnInjection], outcome: str, unplanned: str = "") 
 def _effect_row(
     model: str,
     against: str,
-    place: Place,
+    injection_kind: Place,
     words: tuple[str, str],
     members: Sequence[DrawnInjection],
     outcome: str,
@@ -134,7 +134,7 @@ def _effect_row(
     )
     low, high = estimate.interval or (None, None)
     return {
-        **_head(Given(model, *words, place), outcome, EFFECT, against),
+        **_head(Given(model, *words, injection_kind), outcome, EFFECT, against),
         **_counts(*judged),
         "tasks": len({draw.cluster for arm in judged for draw in arm}),
         "unknown": sum(map(len, arms)) - sum(map(len, judged)),
@@ -156,10 +156,10 @@ def _counts(mine: Sequence[DrawnInjection], others: Sequence[DrawnInjection]) ->
     }
 
 
-def _too_few(found: WeightedDifference) -> str:
-    if found.interval is not None:
+def _too_few(estimate: WeightedDifference) -> str:
+    if estimate.interval is not None:
         return ""
-    return f"; too few for an interval: each set needs draws in {MIN_TASKS} tasks, and has some in {min(found.clusters)}"
+    return f"; too few for an interval: each set needs draws in {MIN_TASKS} tasks, and has some in {min(estimate.clusters)}"
 
 
 # Associations in other runs

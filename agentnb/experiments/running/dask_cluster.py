@@ -33,7 +33,7 @@ class DaskCluster:
         self._data: Any = None
         self._workers = 1
 
-    def begin(self, *given: Any) -> dict[str, str]:
+    def begin(self, *arguments: Any) -> dict[str, str]:
         """Return the problems that prevent workers from running cells, by worker. Raises `SettingsError` for a scheduler that
         hides deaths.
         """
@@ -44,8 +44,8 @@ class DaskCluster:
             problem = f"The scheduler would silently rerun cells of a dead worker, or blame others: {have}"
             raise SettingsError(problem, f"Before the cluster starts: dask.config.set({wrong!r})")
         self._client.subscribe_topic(self._topic, lambda event: self._hear(event[1]))
-        self.scatter(given[0])
-        problems: dict[str, str] = self._client.run(problem_here, *given)
+        self.scatter(arguments[0])
+        problems: dict[str, str] = self._client.run(problem_here, *arguments)
         self._workers = max(1, len(problems))
         return problems
 

@@ -58,10 +58,10 @@ class InPool:
     """Runs cells in a pool of the user, which it neither starts nor ends. Used on one event loop."""
 
     def __init__(
-        self, pool: Pool, work: Work, records: Records, spending: CellSpending, places: int | None, here: Executor
+        self, pool: Pool, work: Work, records: Records, spending: CellSpending, places: int | None, in_kernel: Executor
     ) -> None:
-        """``places``: number of concurrent cells; ``here``: executor for runs to recover, whose logs only this process has."""
-        self._here = here
+        """``places``: number of concurrent cells; ``in_kernel``: runs recovered cells, whose logs only this process has."""
+        self._here = in_kernel
         self._pool, self._work, self._records, self._spending = pool, work, records, spending
         client = _dask_client(pool)
         self._dask = None if client is None else DaskCluster(client, self._hear)

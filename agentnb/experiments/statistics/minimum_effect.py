@@ -90,7 +90,7 @@ def _spread(sizes: Sequence[int]) -> list[int]:
     return [ordered[position * len(sizes) // count] for position in range(count)]
 
 
-def _of_marks(found: ClusterDifferences, alpha: float) -> float | None:
+def _of_marks(differences: ClusterDifferences, alpha: float) -> float | None:
     """Draw clusters like the observed ones, with arms swapped at random, as if nothing differed.
 
     A passing and a failing cluster, each of half the weight, represent unobserved ones.
@@ -98,12 +98,12 @@ def _of_marks(found: ClusterDifferences, alpha: float) -> float | None:
     import numpy as np
 
     rng = np.random.default_rng(SEED)
-    runs = sum(task.runs for cluster in found.means for task in cluster)
-    usual = max(runs // sum(map(len, found.means)), 1)
-    steps = max(len(found.marks or ()) - 1, 1)
+    runs = sum(task.runs for cluster in differences.means for task in cluster)
+    usual = max(runs // sum(map(len, differences.means)), 1)
+    steps = max(len(differences.marks or ()) - 1, 1)
     seen = [
         (sum(task.a for task in cluster), sum(task.b for task in cluster), len(cluster), sum(task.runs for task in cluster))
-        for cluster in found.means
+        for cluster in differences.means
     ]
     a, b, tasks, numbers = np.array([*seen, (1, 1, 1, usual), (0, 0, 1, usual)], dtype=float).T
     weights = rng.standard_gamma([*[1.0] * len(seen), 0.5, 0.5], (EXPERIMENTS, len(a)))
@@ -113,19 +113,21 @@ def _of_marks(found: ClusterDifferences, alpha: float) -> float | None:
     is_swapped = rng.random(chosen.shape) < 0.5
     arms = np.where(is_swapped, b[chosen], a[chosen]), np.where(is_swapped, a[chosen], b[chosen])
     rates = (weights @ (a + b)) / (weights @ tasks) / 2
-    return _search_passes(*arms, tasks[chosen], steps * numbers[chosen], rates, len(seen), _estimate_diversity(found), alpha)
+    return _search_passes(
+        *arms, tasks[chosen], steps * numbers[chosen], rates, len(seen), _estimate_diversity(differences), alpha
+    )
 
 
-def _estimate_diversity(found: ClusterDifferences) -> float:
+def _estimate_diversity(differences: ClusterDifferences) -> float:
     """Return the share of the variance of differences beyond the noise of repeats: tasks react in different ways."""
-    several = [task for cluster in found.means for task in cluster if task.runs > 1]
+    several = [task for cluster in differences.means for task in cluster if task.runs > 1]
     noise = sum((task.a * (1 - task.a) + task.b * (1 - task.b)) / (task.runs - 1) for task in several)
     mean = sum(task.a - task.b for task in several) / max(len(several), 1)
     whole = sum((task.a - task.b - mean) ** 2 for task in several)
     return max(1 - noise / whole, 0.0) if whole else 0.0
 
 
-def _of_numbers(found: ClusterDifferences, alpha: float) -> float:
+def _of_numbers(differences: ClusterDifferences, alpha: float) -> float:
     """Draw clusters like the observed ones, smoothed by normal noise, with a mean and deviation as uncertain as theirs.
 
     ``+ 2``: for normal differences 1 would do; for 6 lognormal ones it makes the power .75.
@@ -133,7 +135,7 @@ def _of_numbers(found: ClusterDifferences, alpha: float) -> float:
     import numpy as np
 
     rng = np.random.default_rng(SEED)
-    totals, tasks = np.array([(sum(cluster), len(cluster)) for cluster in found.clusters], dtype=float).T
+    totals, tasks = np.array([(sum(cluster), len(cluster)) for cluster in differences.clusters], dtype=float).T
     seen, kept = len(totals), min(len(totals), MAX_CLUSTERS)
     residuals = (totals - tasks * totals.sum() / tasks.sum()) * ((seen + 2) / (seen - 1)) ** 0.5
     noise = tasks * ((residuals / tasks) ** 2).mean() ** 0.5

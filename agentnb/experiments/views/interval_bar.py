@@ -72,5 +72,5 @@ def _columns(label: str, bar: Html, numbers: str) -> Html:
     return tag("div", "exp-drawn", tag("span", "exp-label", label), bar, tag("span", "exp-limits", numbers))
 
 
-def _at(left: float, style: str) -> str:
-    return f'<div style="position:absolute;left:{left}%;{style}"></div>'
+def _at(position: float, style: str) -> str:
+    return f'<div style="position:absolute;left:{position}%;{style}"></div>'
