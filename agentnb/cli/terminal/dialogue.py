@@ -112,8 +112,8 @@ def _listed(question: WaitingOnUser) -> str:
         grants = question.about.grants if question.about is not None else ()
         tool = question.about.tool if question.about is not None else ""
         pattern = next((offer for offer in grants if not is_fixed(offer, tool)), None)
-        grant_syntax = [f"{ALWAYS} in {pattern.reach}: PATTERN"] if pattern is not None else []
-        lines.append(f"Or type: {', '.join([f'{DENY}: REASON', *grant_syntax])}, or edit, which asks for other arguments")
+        other = [f"{ALWAYS} in {pattern.reach}: PATTERN"] if pattern is not None else []
+        lines.append(f"Or type: {', '.join([f'{DENY}: REASON', *other])}, or edit, which asks for other arguments")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -125,8 +125,8 @@ def _choices(question: WaitingOnUser) -> list[tuple[Any, str]]:
     tool = question.about.tool
     once = [(choice, choice) for choice in approving_choices(question)]
     grants = [
-        ({ALWAYS: grant.rule, "reach": grant.reach}, f"{ALWAYS}: {grant_in_words(grant, tool, SHELL_REACHES)}")
-        for grant in question.about.grants
+        ({ALWAYS: one.rule, "reach": one.reach}, f"{ALWAYS}: {grant_in_words(one, tool, SHELL_REACHES)}")
+        for one in question.about.grants
     ]
     return [*once, *grants, (DENY, DENY)]
 
