@@ -52,10 +52,10 @@ def trace_file(path: Path, *, strict: bool = True) -> TraceFile:
         expansion = Expansion(shown(path), os.fstat(file.fileno()).st_size)
     opener = _gzip(path, expansion) if is_gzip else lambda: opened(path, MAX_STREAMED_BYTES)
     beside = partial(_beside, path)
-    found = TraceFile(shown(path), opener, path=None if is_gzip else path, strict=strict, expansion=expansion, beside=beside)
-    if not is_gzip and found.kind not in _STREAMED:
+    trace = TraceFile(shown(path), opener, path=None if is_gzip else path, strict=strict, expansion=expansion, beside=beside)
+    if not is_gzip and trace.kind not in _STREAMED:
         check_file(path.stat(), path)
-    return found
+    return trace
 
 
 def members(archive: TraceFile) -> Iterator[TraceFile]:
@@ -68,12 +68,12 @@ def members(archive: TraceFile) -> Iterator[TraceFile]:
             f"{archive.name} is an archive within {archive.depth} others, and up to {MAX_DEPTH} are unpacked", "Unpack it first"
         )
     with zip_file(archive) as names:
-        found = [one for one in names.infolist() if not one.is_dir() and not _is_hidden(one.filename)]
-        if len(found) > MAX_MEMBERS:
-            what = f"{archive.name} holds {len(found):,} files, and up to {MAX_MEMBERS:,} are read"
-            raise BoundExceeded(what, "Unpack it first")
-        by_name = {member.filename: member for member in found}
-        for member in found:
+        infos = [info for info in names.infolist() if not info.is_dir() and not _is_hidden(info.filename)]
+        if len(infos) > MAX_MEMBERS:
+            problem = f"{archive.name} holds {len(infos):,} files, and up to {MAX_MEMBERS:,} are read"
+            raise BoundExceeded(problem, "Unpack it first")
+        by_name = {member.filename: member for member in infos}
+        for member in infos:
             yield _file_in(archive, names, member, by_name)
 
 
@@ -83,8 +83,8 @@ def _file_in(archive: TraceFile, names: Archive, member: zipfile.ZipInfo, by_nam
     folder = member.filename[: member.filename.rfind("/") + 1]
 
     def beside(other: str) -> TraceFile | None:
-        there = by_name.get(normpath(folder + other))
-        return None if there is None else _file_in(archive, names, there, by_name)
+        sibling = by_name.get(normpath(folder + other))
+        return None if sibling is None else _file_in(archive, names, sibling, by_name)
 
     opener, depth = _member(names, member, name), archive.depth + 1
     return TraceFile(name, opener, strict=archive.strict, depth=depth, expansion=archive.expansion, beside=beside)
@@ -207,8 +207,8 @@ class _Directory:
 
     def read(self, size: int = -1) -> bytes:
         if size > MAX_DIRECTORY_BYTES and not self.is_read:
-            what = f"{self._name} has a directory of more than {MAX_DIRECTORY_BYTES / 1e6:g} MB"
-            raise BoundExceeded(what, "Unpack it first")
+            problem = f"{self._name} has a directory of more than {MAX_DIRECTORY_BYTES / 1e6:g} MB"
+            raise BoundExceeded(problem, "Unpack it first")
         return self._file.read(size)
 
     def __getattr__(self, name: str) -> Any:

@@ -35,12 +35,12 @@ def detected_runs(
     could not be read is appended to ``problems``. Raises `SettingsError` for a preset that there is not, and for detectors of
     your own that a worker process cannot import. What a detector raises is raised.
     """
-    given = listed(presets)
-    for one in given:
-        detectors_of(one)  # whether there are such detectors is told before anything is read
+    preset_list = listed(presets)
+    for preset in preset_list:
+        detectors_of(preset)  # whether there are such detectors is told before anything is read
     if type(processes) is not int or processes < 1:
         raise SettingsError(f"processes={processes!r} is not a number of processes", "Write processes=2, or more")
-    return _detected(source, given, processes, [] if problems is None else problems)
+    return _detected(source, preset_list, processes, [] if problems is None else problems)
 
 
 def _detected(source: RunSource, presets: Presets, processes: int, problems: list[Problem]) -> Iterator[DetectedRun]:
@@ -49,12 +49,12 @@ def _detected(source: RunSource, presets: Presets, processes: int, problems: lis
         for part in parts:
             yield from [_of_run(part, presets)] if isinstance(part, Run) else in_file(part, presets, problems)
         return
-    for found in results_of(parts, partial(in_files, presets=presets), processes):
-        if isinstance(found, Run):
-            yield _of_run(found, presets)
+    for result in results_of(parts, partial(in_files, presets=presets), processes):
+        if isinstance(result, Run):
+            yield _of_run(result, presets)
         else:
-            runs, problems_there = found
-            problems += problems_there
+            runs, new_problems = result
+            problems += new_problems
             yield from runs
 
 
@@ -71,5 +71,5 @@ def in_file(file: SourceFile, presets: Presets, problems: list[Problem]) -> Iter
 
 
 def _of_run(run: RunFacts, presets: Presets) -> DetectedRun:
-    found = run.detections() if isinstance(run, WatchedRun) else detections(run, presets)
-    return DetectedRun(run.id, run.model, len(run.rounds), tuple(found))
+    results = run.detections() if isinstance(run, WatchedRun) else detections(run, presets)
+    return DetectedRun(run.id, run.model, len(run.rounds), tuple(results))

@@ -67,8 +67,8 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -
     }
     outer = [run for run in runs if run.id not in inner]
     if len(outer) != 1:
-        what = f"{path} holds {len(outer):,} runs" if outer else f"{path} holds no run"
-        raise TraceError(what, LoadTraces(str(path), lead="Load all of them") if outer else "")
+        problem = f"{path} holds {len(outer):,} runs" if outer else f"{path} holds no run"
+        raise TraceError(problem, LoadTraces(str(path), lead="Load all of them") if outer else "")
     return outer[0]
 
 
@@ -119,10 +119,10 @@ def labels_beside(source: RunSource) -> Assessments:
         return {}
     if isinstance(source, Store):
         return assessments_in(source.folder)
-    beside, found = LabelsBeside(), Assessments()
+    beside, assessments = LabelsBeside(), Assessments()
     for folder, root in dict.fromkeys((file.folder, file.root) for file in files_of(source)):
-        found |= beside.of(folder, root)
-    return found
+        assessments |= beside.of(folder, root)
+    return assessments
 
 
 def _whole(source: RunSource, strict: bool, problems: list[Problem]) -> Iterator[Run]:
@@ -131,10 +131,10 @@ def _whole(source: RunSource, strict: bool, problems: list[Problem]) -> Iterator
 
 def _judged(runs: Iterator[Run], labels: Labels | None, threshold: float | None) -> Iterator[Run]:
     """Yield the runs with the labels and the threshold that the person gives."""
-    given = given_labels(labels)
+    by_run = given_labels(labels)
     for run in runs:
-        if run.id in given:
-            run.set_labels(given[run.id])
+        if run.id in by_run:
+            run.set_labels(by_run[run.id])
         if threshold is not None:
             run.set_threshold(threshold)
         yield run
@@ -164,8 +164,8 @@ def parts_of(source: RunSource) -> Iterator[Run | SourceFile]:
     elif isinstance(source, Store | str | Path):
         yield from files_of(source)
     elif isinstance(source, Iterable):
-        for one in source:
-            yield from parts_of(one)
+        for item in source:
+            yield from parts_of(item)
     else:
         raise TraceError(f"{source!r} is not a run", "Give a Run, several, a path, a folder, a glob or a Store")
 
@@ -221,19 +221,19 @@ def _files_of(source: Store | str | Path) -> Iterator[SourceFile]:
     elif path.exists() or not glob.has_magic(str(path)):
         yield SourceFile(str(path), is_named=True)
     else:
-        found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
-        if not found:
+        matches = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+        if not matches:
             raise StoreError(f"No file matches {source}")
-        folders = [one for one in found if one.suffix.lower() not in ENDINGS and one.is_dir()]
-        yield from map(SourceFile, map(str, _with_files_in(found, folders) if folders else found))
+        folders = [match for match in matches if match.suffix.lower() not in ENDINGS and match.is_dir()]
+        yield from map(SourceFile, map(str, _with_files_in(matches, folders) if folders else matches))
 
 
 def _with_files_in(found: list[Path], folders: list[Path]) -> list[Path]:
     """Return what a glob found, with the files in folders for these; each once, by whichever ways it is reached."""
     within = {folder: [*map(Path, _files_in(folder))] for folder in folders}
     files: dict[Path, Path] = {}
-    for one in found:
-        for file in within.get(one, [one]):
+    for match in found:
+        for file in within.get(match, [match]):
             files.setdefault(Path(os.path.realpath(file)), file)  # of a link in a circle, `resolve` raises
     return [*files.values()]
 
@@ -249,15 +249,15 @@ def _files_in(folder: Path) -> list[str]:
 
     Folders without permission are among them, to be refused by name when they are read.
     """
-    found: list[str] = []
+    files: list[str] = []
     refused: list[OSError] = []
     for within, folders, names in os.walk(folder, onerror=refused.append):
         folders[:] = [name for name in folders if not name.startswith(".")]
         named = (name for name in (*names, *folders) if not name.startswith("."))
-        found += [f"{within}{os.sep}{name}" for name in named if os.path.splitext(name)[1].lower() in ENDINGS]  # noqa: PTH122
-    found += [str(error.filename) for error in refused]
-    found = [name.removeprefix(f".{os.sep}") for name in found]  # as a Path names it
-    return sorted(found, key=lambda name: name.replace(os.sep, "\0"))  # in the order of paths
+        files += [f"{within}{os.sep}{name}" for name in named if os.path.splitext(name)[1].lower() in ENDINGS]  # noqa: PTH122
+    files += [str(error.filename) for error in refused]
+    files = [name.removeprefix(f".{os.sep}") for name in files]  # as a Path names it
+    return sorted(files, key=lambda name: name.replace(os.sep, "\0"))  # in the order of paths
 
 
 def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[AnyRun]]]], problems: list[Problem]) -> Iterator[AnyRun]:
@@ -273,16 +273,16 @@ def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[AnyRun]]]], proble
 
 
 def _of_log(path: str, fold: Fold[AnyRun]) -> Iterator[AnyRun | Run]:
-    found = load_if_log(path, fold)
-    yield load_file(Path(path)) if found is None else found
+    run = load_if_log(path, fold)
+    yield load_file(Path(path)) if run is None else run
 
 
 def _of_path(
     path: Path, strict: bool, problems: list[Problem], fold: Fold[AnyRun], *, is_named: bool
 ) -> Iterator[AnyRun | Run]:
-    found = load_if_log(path, fold)
-    if found is not None:  # most files are sound logs; all others go the long way, which says what is wrong
-        yield found
+    run = load_if_log(path, fold)
+    if run is not None:  # most files are sound logs; all others go the long way, which says what is wrong
+        yield run
         return
     try:
         if path.is_dir():
@@ -303,15 +303,15 @@ def _of_path(
 def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
     """Yield the runs of a file, or of the files in an archive that is of no format itself."""
     try:
-        found = format_of(file)
+        trace_format = format_of(file)
     except UnknownFormat:
         if file.kind != "zip":
             raise
-        kept = (one for one in members(file) if not is_superseded(one))
-        yield from _sound(((one.name, partial(_of_file, one, problems)) for one in kept), problems)
+        kept = (member for member in members(file) if not is_superseded(member))
+        yield from _sound(((member.name, partial(_of_file, member, problems)) for member in kept), problems)
         return
     with file.guarded():
-        yield from found.read(file)
+        yield from trace_format.read(file)
     problems += file.problems
 
 
@@ -325,8 +325,8 @@ def warn_of(problems: list[Problem]) -> None:
     if len(unknown) > 1:
         more.append(f"{len(unknown):,} files of no format that agentnb reads, such as {Path(unknown[0].file).name}")
     if more:
-        told = f"Left out: {' and '.join(more)}"
-        warnings.warn(AdvisedWarning(told, ListProblems(rest=" lists all of them")), stacklevel=3)
+        message = f"Left out: {' and '.join(more)}"
+        warnings.warn(AdvisedWarning(message, ListProblems(rest=" lists all of them")), stacklevel=3)
 
 
 def is_there(source: str | Path) -> bool:
@@ -337,9 +337,9 @@ def is_there(source: str | Path) -> bool:
 def _expanded(source: str | Path) -> Path:
     """Return the path, or that of an example if there is no such file."""
     try:
-        found = Path(source).expanduser()
-        return found if found.exists() else find(str(source)) or found
+        path = Path(source).expanduser()
+        return path if path.exists() else find(str(source)) or path
     except RuntimeError as error:
         raise StoreError(f"{source} cannot be read: {error}", "Name the folder in full") from error
     except OSError as error:  # a folder above it without permission, or a name that is too long
-        raise unreadable(found, error) from None
+        raise unreadable(path, error) from None

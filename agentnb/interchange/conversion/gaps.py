@@ -64,8 +64,8 @@ def sentences_of(gaps: Counter[Gap]) -> list[str]:
     once = [sentence for gap, sentence in _ONCE.items() if gap in gaps]
     counts = {gap: count for gap, count in gaps.items() if count}
     counted = [
-        one if counts[gap] == 1 else several.format(f"{counts[gap]:,}")
-        for gap, (one, several) in _COUNTED.items()
+        singular if counts[gap] == 1 else plural.format(f"{counts[gap]:,}")
+        for gap, (singular, plural) in _COUNTED.items()
         if gap in counts
     ]
     return once + counted

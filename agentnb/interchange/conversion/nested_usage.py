@@ -47,14 +47,14 @@ def _add_usage(run: Run, nested: list[Run]) -> Run:
     events: list[e.AnyEvent] = [*run.events]
     total = run.own_cost if run.origin.has_nested_cost else None
     costs = [inner.own_cost for inner in paid]
-    known = sum(cost for cost in costs if cost is not None)
-    is_split = total is not None and None not in costs and known <= total
+    nested_cost = sum(cost for cost in costs if cost is not None)
+    is_split = total is not None and None not in costs and nested_cost <= total
     if total is not None and is_split:  # each nested run has its part of the total
-        own = replace(run.own_usage, cost=round(total - known, COST_DIGITS))
+        own = replace(run.own_usage, cost=round(total - nested_cost, COST_DIGITS))
         events[0] = replace(run.opening, origin=replace(run.origin, usage=own, has_nested_cost=False))
     is_in_total = total is not None and not is_split
-    place = len(events) - isinstance(events[-1], e.RunFinished)
-    events[place:place] = [_event(run, inner, is_in_total) for inner in paid]
+    position = len(events) - isinstance(events[-1], e.RunFinished)
+    events[position:position] = [_event(run, inner, is_in_total) for inner in paid]
     complete = Run.from_events([replace(event, seq=seq) for seq, event in enumerate(events)])
     complete.mark_interrupted()  # unless it has an end
     return complete

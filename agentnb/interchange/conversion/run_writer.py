@@ -147,14 +147,14 @@ class RunWriter:
             "seconds": seconds,
             "stop_reason": self._text("stop_reason", stop_reason),
             "metadata": bounded_metadata(encodable_data(metadata or {})),
-            "signals": tuple([self._text("signal", one) for one in signals]),
+            "signals": tuple([self._text("signal", signal) for signal in signals]),
         }
-        now = RecordedRound(self._parts(content), self._text("author", author), self._time(at), fields)
-        self._size.add_reply(now.parts)
-        self._items.append(now)
-        self._rounds.append(now)
+        recorded = RecordedRound(self._parts(content), self._text("author", author), self._time(at), fields)
+        self._size.add_reply(recorded.parts)
+        self._items.append(recorded)
+        self._rounds.append(recorded)
         for call in calls:
-            self._add_call(now, call)
+            self._add_call(recorded, call)
 
     def result(
         self,
@@ -173,17 +173,17 @@ class RunWriter:
         """
         parts = tuple([part for part in self._parts(content) if isinstance(part, Text | Image)])
         call_id, name = self._text("call_id", call_id), self._text("name", name)
-        found = self._open.first(call_id, name)
-        if found is None:
+        call = self._open.first(call_id, name)
+        if call is None:
             before = self._answered.get(call_id)
             if before is not None and before.result is not None and before.result.parts == parts:
                 self._gaps["second result"] += 1
                 return
-            found = self._call_for(call_id, name)
+            call = self._call_for(call_id, name)
         self._size.add_texts(parts)
-        found.result = ToolResult(found.call.id, found.call.name, parts, is_error or bool(error_code), error_code or None)
-        found.at, found.seconds = self._time(at), seconds
-        self._answered[found.recorded_id] = found
+        call.result = ToolResult(call.call.id, call.call.name, parts, is_error or bool(error_code), error_code or None)
+        call.at, call.seconds = self._time(at), seconds
+        self._answered[call.recorded_id] = call
 
     def event(self, kind: type[e.Event], *, at: datetime | None = None, **fields: Any) -> None:
         """Take an event of another kind, such as a step or a finding, after all that was taken before it.
@@ -259,22 +259,22 @@ class RunWriter:
         prompt = self._take_prompt()
         facts = list(self._facts())
         self._size.add_events(len(self._assessments))
-        facts += [Fact(w.OutcomeGiven, {"assessment": one}, self._time(at)) for one in self._assessments]
+        facts += [Fact(w.OutcomeGiven, {"assessment": assessment}, self._time(at)) for assessment in self._assessments]
         started = self._started(prompt)
         if status is not None:
             last = STATUS_AT_END.get(stop_reason, "")  # the status that its policy would have given the last round
             ended = {"status": status, "stop_reason": stop_reason, "last_round": last, "seconds": seconds}
             facts.append(Fact(e.RunFinished, ended, self._time(at)))
         if self._total != UNKNOWN and (differences := self._differences()):
-            what = f"Its trace sums up other usage than its replies report: {', '.join(differences)}."
-            facts.insert(0, Fact(e.Warned, {"message": what}, prompt.at))
+            message = f"Its trace sums up other usage than its replies report: {', '.join(differences)}."
+            facts.insert(0, Fact(e.Warned, {"message": message}, prompt.at))
         if self._gaps:
             facts.insert(0, Fact(e.Warned, {"message": f"{FILLED} {' '.join(self.filled)}", "topic": "filled"}, prompt.at))
         with self._encoding():
             lines = [encode(started)]
             for seq, fact in enumerate(facts, 1):
-                about: dict[str, Any] = {"seq": seq, "at": fact.at, "run_id": started.run_id, "parent_id": self._parent_id}
-                lines.append(encode(fact.kind(**about, **fact.fields)))  # type: ignore[arg-type]  # of any kind
+                envelope: dict[str, Any] = {"seq": seq, "at": fact.at, "run_id": started.run_id, "parent_id": self._parent_id}
+                lines.append(encode(fact.kind(**envelope, **fact.fields)))  # type: ignore[arg-type]  # of any kind
         events = self._as_read(lines)
         check_events(events, self._source)
         run = Run.from_events(events)
@@ -288,8 +288,8 @@ class RunWriter:
         interrupted if a message or a call is left unanswered. ``is_over``: the trace records that the run is over and met no
         error, so that it is completed unless something is left unanswered.
         """
-        told = [item for item in self._items if isinstance(item, RecordedRound) or item.kind is e.CommandReceived]
-        last = told[-1] if told else None
+        turns = [item for item in self._items if isinstance(item, RecordedRound) or item.kind is e.CommandReceived]
+        last = turns[-1] if turns else None
         if not isinstance(last, RecordedRound) or (last.has_own_calls and (self._open or not is_over)):
             return self.finish(None, "")
         if not last.has_own_calls and last.fields["stop_reason"] in NATURAL:
@@ -306,36 +306,36 @@ class RunWriter:
             self._gaps["repeated id" if recorded else "missing id"] += 1
         name = self._text("name of a tool", call.name) or UNNAMED
         self._gaps["name"] += not call.name
-        made = replace(call, name=name, id=self._fresh(recorded), arguments=self._arguments(call.arguments))
-        added = RecordedCall(recorded, made)
+        new_call = replace(call, name=name, id=self._fresh(recorded), arguments=self._arguments(call.arguments))
+        added = RecordedCall(recorded, new_call)
         self._append_call(now, added)
         self._open.add(added)
         return added
 
     def _fresh(self, recorded: str) -> str:
         """Return an id that no call has yet."""
-        found, base = recorded or "call-1", recorded or "call"
+        fresh_id, base = recorded or "call-1", recorded or "call"
         number = max(self._last_numbers[base], 1)
-        while found in self._ids:
+        while fresh_id in self._ids:
             number += 1
-            found = f"{base}-{number}"
+            fresh_id = f"{base}-{number}"
         self._last_numbers[base] = number
-        self._ids.add(found)
-        return found
+        self._ids.add(fresh_id)
+        return fresh_id
 
-    def _arguments(self, given: Any) -> Any:
-        if isinstance(given, str):
+    def _arguments(self, arguments: Any) -> Any:
+        if isinstance(arguments, str):
             with suppress(msgspec.DecodeError, UnicodeError, RecursionError):
-                given = msgspec.json.decode(given) if given.strip() else {}
-        if not isinstance(given, dict):
-            self._gaps["arguments"] += given is not None
-            return {} if given is None else encodable_data(given)
-        return encodable_data(given)
+                arguments = msgspec.json.decode(arguments) if arguments.strip() else {}
+        if not isinstance(arguments, dict):
+            self._gaps["arguments"] += arguments is not None
+            return {} if arguments is None else encodable_data(arguments)
+        return encodable_data(arguments)
 
     def _call_named(self, call_id: Any) -> RecordedCall | None:
         """Return the call of the last round with this id."""
         last = self._rounds[-1].calls if call_id and self._rounds else []
-        return next((one for one in last if one.recorded_id == call_id), None)
+        return next((call for call in last if call.recorded_id == call_id), None)
 
     def _call_for(self, call_id: str, name: str) -> RecordedCall:
         """Return a call for a result that has none, in the last round."""
@@ -356,18 +356,20 @@ class RunWriter:
         """Take the first message of the person out of what follows it; make one if the model spoke first."""
         before = takewhile(lambda item: not isinstance(item, RecordedRound), self._items)
         messages = [
-            (place, item) for place, item in enumerate(before) if isinstance(item, Fact) and item.kind is e.CommandReceived
+            (position, item)
+            for position, item in enumerate(before)
+            if isinstance(item, Fact) and item.kind is e.CommandReceived
         ]
         if messages:
-            place, prompt = next((one for one in messages if one[1].fields["by_person"]), messages[0])
-            del self._items[place]
+            position, prompt = next((entry for entry in messages if entry[1].fields["by_person"]), messages[0])
+            del self._items[position]
             return prompt
         self._gaps["prompt"] += 1
         return Fact(e.CommandReceived, {"message": Message("user", (Text(NO_PROMPT),), is_placeholder=True)})
 
     def _started(self, prompt: Fact) -> e.RunStarted:
         named = {tool.name for tool in self._tools}
-        called = dict.fromkeys(one.call.name for each in self._rounds for one in each.calls)
+        called = dict.fromkeys(item.call.name for recorded in self._rounds for item in recorded.calls)
         missing = [ToolSpec(name) for name in called if name not in named]
         self._gaps["tools"] += bool(missing)
         self._gaps["model"] += not self._model
@@ -375,13 +377,13 @@ class RunWriter:
         self._gaps += Counter()  # without those that are not there
         message = prompt.fields["message"]
         origin = self._origin
-        place = (origin.format, origin.file_name, origin.position, message.text)
+        identity = (origin.format, origin.file_name, origin.position, message.text)
         with self._encoding():
-            told = msgspec.json.encode([*[self._text("origin", one) for one in place], *self._contents()])
+            content = msgspec.json.encode([*[self._text("origin", item) for item in identity], *self._contents()])
         return e.RunStarted(
             seq=0,
             at=prompt.at,
-            run_id=self._run_id or f"trace-{hashlib.sha256(told).hexdigest()[:16]}",
+            run_id=self._run_id or f"trace-{hashlib.sha256(content).hexdigest()[:16]}",
             parent_id=self._parent_id,
             schema=e.SCHEMA,
             prompt=message,
@@ -393,37 +395,37 @@ class RunWriter:
         )
 
     def _sum_of_replies(self) -> Usage:
-        of_replies = [one.fields["usage"] for one in self._rounds]
+        of_replies = [recorded.fields["usage"] for recorded in self._rounds]
         return sum(of_replies[1:], of_replies[0]) if of_replies else UNKNOWN
 
     def _differences(self) -> list[str]:
         """Return the parts of the usage that the trace sums up to something else than its replies do."""
         stated, summed = self._total, self._sum_of_replies()
         pairs = ((name, getattr(stated, name), getattr(summed, name)) for name in _COUNTS)
-        found = [
+        differences = [
             f"{total:,} {name} tokens instead of {own:,}"
             for name, total, own in pairs
             if None not in (total, own) and total != own
         ]
         if stated.cost is None or summed.cost is None or self._has_nested_cost:
-            return found
+            return differences
         is_same = isclose(stated.cost, summed.cost, rel_tol=_ROUNDED)
-        return found if is_same else [*found, f"${stated.cost:.6g} instead of ${summed.cost:.6g}"]
+        return differences if is_same else [*differences, f"${stated.cost:.6g} instead of ${summed.cost:.6g}"]
 
     def _origin_with_total(self) -> e.Origin:
         """Return the origin with the usage of the whole run, unless the replies report all that the trace sums up."""
         summed = self._sum_of_replies()
         missing = {name for name in UNKNOWN.__struct_fields__ if getattr(summed, name) is None}
         missing |= {"cost"} if self._has_nested_cost else set()
-        known = {name: value for name in missing if (value := getattr(self._total, name)) is not None}
-        usage = replace(summed, **known) if known else None
+        additions = {name: value for name in missing if (value := getattr(self._total, name)) is not None}
+        usage = replace(summed, **additions) if additions else None
         return replace(self._origin, usage=usage, has_nested_cost=self._has_nested_cost, stated=self._total)
 
     def _contents(self) -> Iterator[Any]:
         """Yield all that tells this run from others of the same prompt, whose files may have the same name."""
-        for one in self._rounds:
-            yield [part.text for part in one.parts if isinstance(part, Text)]
-            yield [(each.call.name, each.call.arguments, each.result and each.result.text) for each in one.calls]
+        for recorded in self._rounds:
+            yield [part.text for part in recorded.parts if isinstance(part, Text)]
+            yield [(entry.call.name, entry.call.arguments, entry.result and entry.result.text) for entry in recorded.calls]
 
     def _facts(self) -> Iterator[Fact]:
         index, reason, author = 0, "prompt", ""
@@ -445,37 +447,37 @@ class RunWriter:
 
     def _with_compactions(self) -> Iterator[RecordedRound | Fact]:
         """Yield the items with summaries as compactions; one without a reply before and after it as a message."""
-        replies = [place for place, item in enumerate(self._items) if isinstance(item, RecordedRound)]
+        replies = [position for position, item in enumerate(self._items) if isinstance(item, RecordedRound)]
         count = MessageCount(len(self._about.get("history", ())) + 1)
-        for place, item in enumerate(self._items):
+        for position, item in enumerate(self._items):
             if isinstance(item, RecordedRound):
                 count.add_round(with_calls=bool(item.calls))
                 yield item
                 continue
-            is_between = bool(replies) and replies[0] < place < replies[-1]
+            is_between = bool(replies) and replies[0] < position < replies[-1]
             fact = item if isinstance(item, Fact) else count.compacted(item) if is_between else as_message(item)
             if fact.kind is e.CommandReceived:
                 count.add_message()
             yield fact
 
     def _round(self, one: RecordedRound, index: int, reason: str, before: Iterable[Fact]) -> Iterator[Fact]:
-        message = bounded(Message("assistant", (*one.parts, *[each.call for each in one.calls]), one.author))
+        message = bounded(Message("assistant", (*one.parts, *[recorded.call for recorded in one.calls]), one.author))
         yield Fact(e.RoundStarted, {"index": index, "reason": reason})
         yield from before
         yield Fact(e.ModelReplied, {"message": message, **one.fields}, one.at)
-        for call, each in zip(message.calls, one.calls, strict=True):
-            result = each.result
+        for call, recorded in zip(message.calls, one.calls, strict=True):
+            result = recorded.result
             if result is None:
                 self._gaps["no result"] += 1
                 result = ToolResult(call.id, call.name, (Text(NO_RESULT),), is_error=True, error_code=LOST)
             yield Fact(e.ToolStarted, {"call": call})
-            yield from each.todos
-            yield Fact(e.ToolFinished, {"result": result, "seconds": each.seconds}, each.at)
-            todos = self._todos.after(call, result, each.at)
+            yield from recorded.todos
+            yield Fact(e.ToolFinished, {"result": result, "seconds": recorded.seconds}, recorded.at)
+            todos = self._todos.after(call, result, recorded.at)
             if todos is not None:
                 self._size.add_events(1 + len(todos))  # each event holds the whole list
-                yield Fact(e.TodosChanged, {"todos": todos, "by": "model", "call_id": call.id}, each.at)
-        ended = next((each.at for each in reversed(one.calls) if each.at is not None), one.at)
+                yield Fact(e.TodosChanged, {"todos": todos, "by": "model", "call_id": call.id}, recorded.at)
+        ended = next((recorded.at for recorded in reversed(one.calls) if recorded.at is not None), one.at)
         yield Fact(e.RoundFinished, {"index": index, "status": "success", "seconds": None}, ended)
 
     # What a trace has in a place
@@ -513,8 +515,8 @@ class RunWriter:
             return [Text(encodable(content))] if content and content.strip() else []
         if not isinstance(content, list | tuple) or not all(isinstance(part, AnyPart) for part in content):
             raise self._wrong("the content of a message is neither a text nor its parts")
-        told = [part for part in content if not isinstance(part, ToolCall | ToolResult)]
-        return [part if isinstance(part, Image) else replace(part, text=self._text("text", part.text)) for part in told]
+        kept = [part for part in content if not isinstance(part, ToolCall | ToolResult)]
+        return [part if isinstance(part, Image) else replace(part, text=self._text("text", part.text)) for part in kept]
 
     def _time(self, at: datetime | None) -> datetime | None:
         if at is None:

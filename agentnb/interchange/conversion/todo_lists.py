@@ -16,7 +16,7 @@ from agentnb.tools.todos.items import Fields, read_item
 from agentnb.tools.todos.operations import Refused
 
 _Reader: TypeAlias = Callable[[dict[str, Any], Todos, "datetime | None"], "Todos | None"]
-_STATUSES: dict[str, TodoStatus] = {one: one for one in get_args(TodoStatus)} | {
+_STATUSES: dict[str, TodoStatus] = {status: status for status in get_args(TodoStatus)} | {
     "pending": "not-started",
     "todo": "not-started",
     "done": "completed",
@@ -56,11 +56,11 @@ def _list_of(key: str, *titles: str) -> _Reader:
         used: set[int] = set()
         free = operations.next_id(before)
         todos = []
-        for one in arguments[key]:
-            status = _status(one)
+        for item in arguments[key]:
+            status = _status(item)
             if status is None:
                 continue
-            title = next((str(one[name]) for name in titles if one.get(name)), "")
+            title = next((str(item[name]) for name in titles if item.get(name)), "")
             same = earlier.get(title)
             if same is None or same.id in used:
                 todos.append(Todo(free, title, status, created_at=at))
@@ -75,29 +75,29 @@ def _list_of(key: str, *titles: str) -> _Reader:
 
 def _status(one: dict[str, Any]) -> TodoStatus | None:
     """Return the status; None for a todo that was dropped."""
-    told = normal_status(str(one.get("status") or ""))
-    return None if told in _DROPPED else _STATUSES.get(told, "not-started")
+    status = normal_status(str(one.get("status") or ""))
+    return None if status in _DROPPED else _STATUSES.get(status, "not-started")
 
 
 def _operation(arguments: dict[str, Any], before: Todos, at: datetime | None) -> Todos | None:
     """Read a call of ``todo_operations``, of agentnb and of SAM, whose rules may have allowed what ours refuse."""
-    now = cast(datetime, at)  # it only becomes a field, which may be None
-    what = str(arguments.get("operation") or "").strip().lower()
-    if what == "write":
-        fields = [read_item(one)[0] for one in arguments["todoList"]]
-        return tuple([_todo(one, index, at) for index, one in enumerate(fields, 1)])
-    if what == "update":
-        return operations.update(before, arguments["todoUpdates"], now)[0]
-    if what == "add":
-        added = [read_item(one)[0] for one in arguments["newTodos"]]
+    time = cast(datetime, at)  # it only becomes a field, which may be None
+    operation = str(arguments.get("operation") or "").strip().lower()
+    if operation == "write":
+        fields = [read_item(item)[0] for item in arguments["todoList"]]
+        return tuple([_todo(item, index, at) for index, item in enumerate(fields, 1)])
+    if operation == "update":
+        return operations.update(before, arguments["todoUpdates"], time)[0]
+    if operation == "add":
+        added = [read_item(item)[0] for item in arguments["newTodos"]]
         start = operations.next_id(before)
-        return (*before, *[_todo(one | {"id": index}, index, at) for index, one in enumerate(added, start)])
+        return (*before, *[_todo(item | {"id": index}, index, at) for index, item in enumerate(added, start)])
     return None
 
 
 def _todo(fields: Fields, number: int, at: datetime | None) -> Todo:
-    given: Fields = {"id": number, "title": "", "created_at": at}
-    return Todo(**given | fields)
+    defaults: Fields = {"id": number, "title": "", "created_at": at}
+    return Todo(**defaults | fields)
 
 
 _READERS: dict[str, _Reader] = {

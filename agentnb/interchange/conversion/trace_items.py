@@ -61,7 +61,7 @@ class RecordedRound:
     @property
     def has_own_calls(self) -> bool:
         """Whether it made a call that the provider did not run itself."""
-        return any(SERVER_SIDE not in (each.call.provider_metadata or ()) for each in self.calls)
+        return any(SERVER_SIDE not in (entry.call.provider_metadata or ()) for entry in self.calls)
 
 
 class MessageCount:

@@ -22,7 +22,7 @@ class Export(Protocol):
         """Yield the bytes of a file that holds these runs."""
 
 
-EXPORTS: dict[str, Export] = {one.NAME: one for one in (sam, openai_chat, anthropic_messages, otel, openinference, parquet)}
+EXPORTS: dict[str, Export] = {form.NAME: form for form in (sam, openai_chat, anthropic_messages, otel, openinference, parquet)}
 """All forms by name."""
 
 

@@ -24,17 +24,17 @@ def json_text(value: Any) -> str:
 
 def attributes_of(run: Run, span: Span) -> dict[str, Any]:
     """Return the ``agentnb.*`` attributes of a span, without those that say nothing."""
-    told = {"seq": span.seq, **span.facts, "times": span.times}
+    facts = {"seq": span.seq, **span.facts, "times": span.times}
     if span.kind == "agent":
-        told |= _of_run(run)
+        facts |= _of_run(run)
     elif span.reply is not None:
-        told |= _of_reply(span.reply)
-        told["input.offset"] = span.offset
+        facts |= _of_reply(span.reply)
+        facts["input.offset"] = span.offset
     elif span.called is not None:
-        told |= {"operation": span.called.operation, "event": json_text(event_data(span.called))}
+        facts |= {"operation": span.called.operation, "event": json_text(event_data(span.called))}
     elif span.result is not None:
-        told |= {"error_code": span.result.error_code, "seconds": span.seconds}
-    return {PREFIX + name: value for name, value in told.items() if value not in (None, "", [], (), "{}")}
+        facts |= {"error_code": span.result.error_code, "seconds": span.seconds}
+    return {PREFIX + name: value for name, value in facts.items() if value not in (None, "", [], (), "{}")}
 
 
 def _of_run(run: Run) -> dict[str, Any]:
@@ -84,5 +84,5 @@ def event_attributes(event: SpanEvent) -> dict[str, Any]:
     data = event_data(event.event)
     shown = data["guidance"] if isinstance(event.event, e.GuidanceGiven) else data
     plain = {PREFIX + name: value for name, value in shown.items() if isinstance(value, str | int | float) and value != ""}
-    known = {} if event.event.at is not None else {PREFIX + "times": "unknown"}
-    return {**plain, PREFIX + "seq": event.event.seq, **known, EVENT: json_text(data)}
+    times = {} if event.event.at is not None else {PREFIX + "times": "unknown"}
+    return {**plain, PREFIX + "seq": event.event.seq, **times, EVENT: json_text(data)}

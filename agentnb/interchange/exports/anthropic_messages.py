@@ -53,7 +53,7 @@ def _message(message: Message) -> dict[str, Any]:
 def _block(part: AnyPart) -> dict[str, Any] | None:
     """Return the block of a part; None for a text that is empty, which the API refuses."""
     if isinstance(part, ToolResult):
-        content = [block for one in part.parts if (block := _block(one)) is not None]
+        content = [block for inner in part.parts if (block := _block(inner)) is not None]
         return {"type": "tool_result", "tool_use_id": part.call_id, "content": content, "is_error": part.is_error}
     if isinstance(part, Image):
         source = {"type": "base64", "media_type": part.media_type, "data": base64.b64encode(part.data).decode()}

@@ -32,12 +32,12 @@ def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
 def request_of(run: Run) -> dict[str, Any]:
     """Return the request that holds the conversation of a run."""
     system = [{"role": "system", "content": run.system}] if run.system else []
-    messages = [made for message in conversation_of(run) for made in _messages(message)]
+    messages = [converted for message in conversation_of(run) for converted in _messages(message)]
     request: dict[str, Any] = {"model": _model_name(run.model), "messages": [*system, *messages]}
     if run.tools:
         request["tools"] = [_tool(tool) for tool in run.tools]
-    about = {RUN_ID: run.id, PARENT_ID: run.parent_id, "agentnb.status": run.status}
-    return {**request, "metadata": {name: value[:MAX_METADATA] for name, value in about.items() if value}}
+    metadata = {RUN_ID: run.id, PARENT_ID: run.parent_id, "agentnb.status": run.status}
+    return {**request, "metadata": {name: value[:MAX_METADATA] for name, value in metadata.items() if value}}
 
 
 def _model_name(model: str) -> str:
@@ -61,21 +61,21 @@ def _messages(message: Message) -> Iterator[dict[str, Any]]:
         if isinstance(part, ToolResult):
             yield {"role": "tool", "tool_call_id": part.call_id, "content": part.text}
             shown += [image for image in part.parts if isinstance(image, Image)]
-    told = [*shown, *[part for part in message.parts if isinstance(part, Text | Image)]]
-    if told:
-        yield {"role": "user", "content": _content(told), **named}
+    content = [*shown, *[part for part in message.parts if isinstance(part, Text | Image)]]
+    if content:
+        yield {"role": "user", "content": _content(content), **named}
 
 
 def _reply(message: Message) -> dict[str, Any]:
-    made: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+    reply: dict[str, Any] = {"role": "assistant", "content": message.text or None}
     thought = "\n\n".join(part.text for part in message.parts if isinstance(part, Thinking) and part.text)
     if thought:
-        made["reasoning_content"] = thought
+        reply["reasoning_content"] = thought
     if message.calls:
-        made["tool_calls"] = [call_data(call) for call in message.calls]
+        reply["tool_calls"] = [call_data(call) for call in message.calls]
     elif not message.text:
-        made["content"] = ""  # the API wants a content where there are no calls
-    return made
+        reply["content"] = ""  # the API wants a content where there are no calls
+    return reply
 
 
 def call_data(call: ToolCall) -> dict[str, Any]:

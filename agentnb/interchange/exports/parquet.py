@@ -31,9 +31,11 @@ def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
     columns = {"run_id": pa.string(), "parent_id": pa.string(), "seq": pa.int64(), "at": pa.timestamp("us", "UTC")}
     schema = pa.schema({**columns, "kind": pa.string(), "event": pa.large_string()})
     sink = _Pieces()
-    with parquet.ParquetWriter(pa.PythonFile(sink, "w"), schema, compression="zstd", use_dictionary=["run_id", "kind"]) as made:
+    with parquet.ParquetWriter(
+        pa.PythonFile(sink, "w"), schema, compression="zstd", use_dictionary=["run_id", "kind"]
+    ) as writer:
         for rows in _groups(_row(event) for run in runs for event in run.events):
-            made.write_batch(pa.RecordBatch.from_pylist(rows, schema=schema), row_group_size=ROWS)
+            writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=schema), row_group_size=ROWS)
             yield from sink.taken()
     yield from sink.taken()
 
@@ -43,9 +45,9 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        what = "A Parquet file cannot be written: that needs the package pyarrow"
+        problem = "A Parquet file cannot be written: that needs the package pyarrow"
         raise StoreError(
-            what, Install("agentnb[scale]", lead="Install it", rest=", or save the runs in another form")
+            problem, Install("agentnb[scale]", lead="Install it", rest=", or save the runs in another form")
         ) from error
     return pyarrow, pyarrow.parquet
 

@@ -130,8 +130,8 @@ def spans_of(run: Run) -> list[Span]:
 
 def event_data(event: e.AnyEvent) -> dict[str, Any]:
     """Return the fields of an event as plain data, without those that every event has."""
-    found: dict[str, Any] = msgspec.to_builtins(event)
-    return {name: value for name, value in found.items() if name not in ("kind", "seq", "at", "run_id", "parent_id")}
+    fields: dict[str, Any] = msgspec.to_builtins(event)
+    return {name: value for name, value in fields.items() if name not in ("kind", "seq", "at", "run_id", "parent_id")}
 
 
 class _Spans:
@@ -196,8 +196,8 @@ class _Spans:
     def _of_run(self) -> Span:
         run, last = self._run, self._run.events[-1]
         first = run.events[0]
-        known = {(True, True): "", (True, False): ONLY_START, (False, True): ONLY_END, (False, False): UNKNOWN_TIMES}
-        times = known[first.at is not None, last.at is not None]
+        names = {(True, True): "", (True, False): ONLY_START, (False, True): ONLY_END, (False, False): UNKNOWN_TIMES}
+        times = names[first.at is not None, last.at is not None]
         end = max(self._at[0], self._at[-1])
         span = Span("agent", AGENT, "", run.agent, self._at[0], end, times, last.seq, run.error)
         span.inputs = [*without_filled(run.messages[: run.inherited + 1])]
@@ -278,13 +278,13 @@ class _Spans:
     def _proposed(self, event: w.PlanProposed) -> None:
         """Add the span of a plan, around the model calls that made it."""
         at = self._at[event.seq]
-        start = min([at, *[one.start for one in self._planners]])
+        start = min([at, *[planner.start for planner in self._planners]])
         times = UNKNOWN_TIMES if event.at is None else "" if self._planners else ONLY_END
         span = Span("plan", f"plan-{event.seq}", AGENT, self._run.agent, start, at, times, event.seq)
         span.facts = {"plan.id": event.plan_id}
         self._spans.append(span)
-        for one in self._planners:
-            one.parent = span.key
+        for planner in self._planners:
+            planner.parent = span.key
         self._plan, self._planners = span.key, []
 
     # Tool calls
@@ -323,14 +323,14 @@ class _Spans:
 
 def _nanoseconds(events: Sequence[e.AnyEvent]) -> list[int]:
     """Return the time of each event, in nanoseconds since 1970; an unknown one follows from the known one before it."""
-    known = next(((event.seq, _nanoseconds_of(event.at)) for event in events if event.at is not None), (0, 0))
-    seq, at = known
-    found = []
+    first_known = next(((event.seq, _nanoseconds_of(event.at)) for event in events if event.at is not None), (0, 0))
+    seq, at = first_known
+    times = []
     for event in events:
         if event.at is not None:
             seq, at = event.seq, _nanoseconds_of(event.at)
-        found.append(at + (event.seq - seq) * _MICROSECOND)
-    return found
+        times.append(at + (event.seq - seq) * _MICROSECOND)
+    return times
 
 
 def _nanoseconds_of(at: datetime) -> int:

@@ -42,13 +42,13 @@ def _results_of_open_round(run: Run) -> Iterator[Message]:
 
 def one_or_lines(runs: Iterable[Run], made_of: Callable[[Run], dict[str, Any]]) -> Iterator[bytes]:
     """Yield a file of one JSON document for one run, indented; JSON Lines for several, a run a line."""
-    rest = iter(runs)
-    first, second = next(rest, None), next(rest, None)
+    remaining = iter(runs)
+    first, second = next(remaining, None), next(remaining, None)
     if first is not None and second is None:
         yield msgspec.json.format(msgspec.json.encode(made_of(first)), indent=2) + b"\n"
         return
     for run in (first, second):
         if run is not None:
             yield msgspec.json.encode(made_of(run)) + b"\n"
-    for run in rest:
+    for run in remaining:
         yield msgspec.json.encode(made_of(run)) + b"\n"

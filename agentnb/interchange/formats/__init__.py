@@ -125,15 +125,15 @@ class UnknownFormat(TraceError):
 def format_of(file: TraceFile) -> Format:
     """Return the format of a file; raises `UnknownFormat`, which says what it lacked for each that was tried."""
     missed = []
-    for one in FORMATS:
+    for candidate in FORMATS:
         try:
-            fits = file.kind in _KINDS.get(one.NAME, _JSON)
-            lack = one.sniff(file) if fits else f"it is {KIND_WORDS[file.kind]}"
+            fits = file.kind in _KINDS.get(candidate.NAME, _JSON)
+            lack = candidate.sniff(file) if fits else f"it is {KIND_WORDS[file.kind]}"
         except BoundExceeded:
             raise
         except MALFORMED as error:  # what is in a place may be anything
             lack = f"its first records are malformed ({type(error).__name__}: {error})"
         if not lack:
-            return one
-        missed.append(f"{one.NAME}: {lack}")
+            return candidate
+        missed.append(f"{candidate.NAME}: {lack}")
     raise UnknownFormat(f"{file.name} is of no format that agentnb reads", "Tried " + "; ".join(missed))

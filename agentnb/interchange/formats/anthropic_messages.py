@@ -50,7 +50,7 @@ def is_message(value: Any) -> bool:
     if not isinstance(value, dict) or value.get("role") not in _ROLES or value.keys() & {"tool_calls", "parts"}:
         return False
     content = value.get("content")
-    return isinstance(content, str) or (isinstance(content, list) and all(is_block(one) for one in content))
+    return isinstance(content, str) or (isinstance(content, list) and all(is_block(block) for block in content))
 
 
 def is_block(value: Any) -> bool:
@@ -69,18 +69,18 @@ def _is_own(block: dict[str, Any]) -> bool:
 
 def is_conversation(value: Any) -> bool:
     """Return whether this is a list of messages, at least one of which holds a block that no other API writes."""
-    if not isinstance(value, list) or not all(is_message(one) for one in value):
+    if not isinstance(value, list) or not all(is_message(message) for message in value):
         return False
-    return any(_is_own(block) for one in value if isinstance(one["content"], list) for block in one["content"])
+    return any(_is_own(block) for message in value if isinstance(message["content"], list) for block in message["content"])
 
 
 def is_request(body: Any) -> bool:
     """Return whether this is the body of a request: its messages or its other fields are of this API."""
     messages = body.get("messages") if isinstance(body, dict) else None
-    if not isinstance(messages, list) or not messages or not all(is_message(one) for one in messages):
+    if not isinstance(messages, list) or not messages or not all(is_message(item) for item in messages):
         return False
-    tools = [one for one in body.get("tools") or () if isinstance(one, dict)]
-    by_field = bool(body.keys() & _OWN_FIELDS) or any("input_schema" in one for one in tools)
+    tools = [item for item in body.get("tools") or () if isinstance(item, dict)]
+    by_field = bool(body.keys() & _OWN_FIELDS) or any("input_schema" in item for item in tools)
     return by_field or str(body.get("model") or "").startswith("claude") or is_conversation(messages)
 
 
@@ -88,7 +88,7 @@ def is_response(body: Any) -> bool:
     """Return whether this is the body of a response."""
     if not isinstance(body, dict) or body.get("type") != "message" or body.get("role") != "assistant":
         return False
-    return isinstance(body.get("content"), list) and all(is_block(one) for one in body["content"])
+    return isinstance(body.get("content"), list) and all(is_block(block) for block in body["content"])
 
 
 def request_steps(body: dict[str, Any]) -> list[Step]:
@@ -120,8 +120,8 @@ def message_steps(message: dict[str, Any], *, author: str = "", at: datetime | N
 
 def _users_steps(content: Any, author: str, at: datetime | None) -> list[Step]:
     blocks = content if isinstance(content, list) else [content]
-    results: list[Step] = [result_of(one, at) for one in blocks if _is_result(one)]
-    spoken = [part for one in blocks if not _is_result(one) for part in parts_of(one)]
+    results: list[Step] = [result_of(block, at) for block in blocks if _is_result(block)]
+    spoken = [part for block in blocks if not _is_result(block) for part in parts_of(block)]
     return [*results, *([UserMessage(spoken, author, at)] if spoken or not results else [])]
 
 
@@ -164,8 +164,8 @@ def _parts(block: Any) -> list[AnyPart]:
 def call_of(block: dict[str, Any]) -> ToolCall:
     """Return the call that a block is; one of a tool that the API runs itself says so in its metadata."""
     kind = block["type"]
-    about = {key: block[key] for key in ("server_name", "caller") if block.get(key)}
-    own = {SERVER_SIDE: {"type": kind, **about}} if kind in _INSIDE else {OWN: about} if about else None
+    extra = {key: block[key] for key in ("server_name", "caller") if block.get(key)}
+    own = {SERVER_SIDE: {"type": kind, **extra}} if kind in _INSIDE else {OWN: extra} if extra else None
     return ToolCall(str(block.get("name") or ""), block.get("input"), str(block.get("id") or ""), own)
 
 
@@ -182,20 +182,20 @@ def result_of(block: dict[str, Any], at: datetime | None = None) -> Result:
 def _told(content: Any) -> str:
     """Return what a tool of the API itself found, as text without what is encrypted."""
     if isinstance(content, list):
-        return "\n".join(_told(one) for one in content)
+        return "\n".join(_told(item) for item in content)
     if not isinstance(content, dict):
         return json_text(content or "")
     page = content.get("content")
     if "stdout" in content:
-        told = [content.get("stdout"), content.get("stderr")]
+        pieces = [content.get("stdout"), content.get("stderr")]
     elif content.get("type") == "web_search_result":
-        told = [content.get(key) for key in ("title", "url", "page_age")]
+        pieces = [content.get(key) for key in ("title", "url", "page_age")]
     elif isinstance(page, dict):
-        told = [content.get("url"), text_of(page)]
+        pieces = [content.get("url"), text_of(page)]
     else:
-        told = [content.get("error_code") or text_of(content)]
-    found = "\n".join(str(one) for one in told if one)
-    return found or json_text({key: value for key, value in content.items() if not key.startswith("encrypted")})
+        pieces = [content.get("error_code") or text_of(content)]
+    text = "\n".join(str(item) for item in pieces if item)
+    return text or json_text({key: value for key, value in content.items() if not key.startswith("encrypted")})
 
 
 def usage_of(usage: Any) -> Usage:

@@ -46,28 +46,28 @@ def _interactions(document: Any) -> list[Any] | None:
     if not isinstance(document, dict):
         return None
     log = document.get("log")
-    found = document.get(
+    entries = document.get(
         "interactions", document.get("http_interactions", log.get("entries") if isinstance(log, dict) else None)
     )
-    fits = isinstance(found, list) and any(isinstance(one, dict) and "request" in one for one in found[:20])
-    return found if fits and found else None
+    fits = isinstance(entries, list) and any(isinstance(entry, dict) and "request" in entry for entry in entries[:20])
+    return entries if fits and entries else None
 
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield a run for each conversation: requests that repeat it and go on are one. Other exchanges are left out."""
     document = load_yaml(file.whole(), file.name) if file.kind == "text" else file.document
-    found = [*_exchanges(file, _interactions(document) or [])]
-    if not found and not file.problems:
+    exchanges = [*_exchanges(file, _interactions(document) or [])]
+    if not exchanges and not file.problems:
         file.problem("It holds no exchange with an API of models that agentnb knows")
-    yield from runs_of(file, NAME, found)
+    yield from runs_of(file, NAME, exchanges)
 
 
 def _exchanges(file: TraceFile, interactions: list[Any]) -> Iterator[Exchange]:
-    for index, one in enumerate(interactions):
+    for index, entry in enumerate(interactions):
         with file.guarded(f"exchange {index}"):
-            found = _exchange(one, f"exchange {index}")
-            if found is not None:
-                yield found
+            exchange = _exchange(entry, f"exchange {index}")
+            if exchange is not None:
+                yield exchange
 
 
 def _exchange(one: dict[str, Any], position: str) -> Exchange | None:
@@ -78,12 +78,12 @@ def _exchange(one: dict[str, Any], position: str) -> Exchange | None:
     api = next((api for api in asked_of if api.is_response(answered)), None)
     if api is None and asked_of and (answered is None or status >= _FAILED or error_of(answered)):
         api = asked_of[0]
-    found = exchange_of(api, {"request": asked, "response": answered}, position) if api is not None else None
-    if found is None:
+    exchange = exchange_of(api, {"request": asked, "response": answered}, position) if api is not None else None
+    if exchange is None:
         return None
-    error = found.error or (f"HTTP status {status}" if status >= _FAILED else "")
-    model = found.model or _model_of(one["request"])
-    return _timed(found._replace(error=error, reply=None if error else found.reply, model=model), one)
+    error = exchange.error or (f"HTTP status {status}" if status >= _FAILED else "")
+    model = exchange.model or _model_of(one["request"])
+    return _timed(exchange._replace(error=error, reply=None if error else exchange.reply, model=model), one)
 
 
 def _timed(found: Exchange, one: dict[str, Any]) -> Exchange:
@@ -92,7 +92,7 @@ def _timed(found: Exchange, one: dict[str, Any]) -> Exchange:
     took = one.get("time")
     seconds = took / 1000 if isinstance(took, int | float) and took >= 0 else None
     reply = found.reply or []
-    last = next((place for place in range(len(reply) - 1, -1, -1) if isinstance(reply[place], Reply)), None)
+    last = next((index for index in range(len(reply) - 1, -1, -1) if isinstance(reply[index], Reply)), None)
     if last is None or (at is None and seconds is None):
         return found
     step = reply[last]
@@ -102,8 +102,8 @@ def _timed(found: Exchange, one: dict[str, Any]) -> Exchange:
 
 def _model_of(request: dict[str, Any]) -> str:
     """Return the model that the address names, as in ``models/gemini-2.0-flash:generateContent``."""
-    found = re.search(r"/(?:models|deployments|model)/([^/:?]+)", str(request.get("uri") or request.get("url") or ""))
-    return found[1] if found else ""
+    match = re.search(r"/(?:models|deployments|model)/([^/:?]+)", str(request.get("uri") or request.get("url") or ""))
+    return match[1] if match else ""
 
 
 def _status(response: dict[str, Any]) -> int:
@@ -144,12 +144,12 @@ def json_of(text: str) -> Any:
     if start.startswith(("event:", "data:", ":", "id:", "retry:")):
         return response_of(text)
     try:
-        found = json.loads(text)
+        body = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if isinstance(found, list) and all(isinstance(one, dict) and "candidates" in one for one in found):
-        return response_of("\n\n".join(f"data: {json.dumps(one)}" for one in found))  # a stream of Google's without events
-    return found
+    if isinstance(body, list) and all(isinstance(chunk, dict) and "candidates" in chunk for chunk in body):
+        return response_of("\n\n".join(f"data: {json.dumps(chunk)}" for chunk in body))  # a stream of Google's without events
+    return body
 
 
 def _decoded64(text: str) -> bytes:
@@ -165,9 +165,9 @@ def _unpacked(data: bytes) -> bytes:
         return data
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
-        found = unpacker.decompress(data, MAX_BODY)
+        unpacked = unpacker.decompress(data, MAX_BODY)
     except zlib.error:
         return data
     if unpacker.unconsumed_tail:
         raise ValueError(f"a body expands to more than {MAX_BODY / 1e6:.0f} MB")
-    return found
+    return unpacked

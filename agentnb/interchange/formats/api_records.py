@@ -15,7 +15,7 @@ from agentnb.interchange.trace_file import TraceFile
 
 def sniff_records(file: TraceFile, api: Api) -> str:
     """Return what a file lacks to hold exchanges or conversations of the API."""
-    return "" if any(_holds(api, one) for one in _looked_at(file)) else api.lacks
+    return "" if any(_holds(api, record) for record in _looked_at(file)) else api.lacks
 
 
 def _looked_at(file: TraceFile) -> list[Any]:
@@ -40,8 +40,8 @@ def _holds(api: Api, record: Any) -> bool:
         return True
     if not isinstance(record, dict):
         return False
-    found = find(record, api.is_request, REQUEST_KEYS)
-    return found is not None or find(record, api.is_response, RESPONSE_KEYS) is not None
+    request = find(record, api.is_request, REQUEST_KEYS)
+    return request is not None or find(record, api.is_response, RESPONSE_KEYS) is not None
 
 
 def read_records(file: TraceFile, api: Api) -> Iterator[Run]:
@@ -64,8 +64,8 @@ def read_records(file: TraceFile, api: Api) -> Iterator[Run]:
 def _exchanges(file: TraceFile, api: Api, items: Iterable[tuple[str, Any]]) -> Iterator[Exchange]:
     for position, record in items:
         with file.guarded(position):
-            found = exchange_of(api, record, position)
-            if found is None:
+            exchange = exchange_of(api, record, position)
+            if exchange is None:
                 file.problem(f"It is not an exchange of {api.name}", position)
             else:
-                yield found
+                yield exchange
