@@ -1,4 +1,4 @@
-"""Files within files: gzip and zip, also with Zstandard, with bounds on their expanded size and their depth."""
+"""Compressed files (gzip, zip, Zstandard) with bounds on expanded size and nesting depth."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ else:
     from backports.zstd import ZstdError, ZstdFile
 
 MAX_MEMBERS = 100_000
-"""Files in an archive."""
+"""Maximum number of files in an archive."""
 MAX_DIRECTORY_BYTES = 20_000_000
-"""The directory of an archive, which is held in memory: 100,000 names of 150 bytes."""
+"""Maximum size of an archive's directory, which is held in memory: 100,000 names of 150 bytes."""
 MAX_DEPTH = 3
-"""Archives within each other. All but the outermost are held in memory."""
+"""Maximum nesting of archives. All but the outermost are held in memory."""
 _STREAMED = frozenset({"lines", "zip"})
-"""Kinds of files that are read piece by piece, and so may be larger than one that is read as a whole."""
+"""Kinds of files that are read piece by piece, and so may exceed the limit for files read whole."""
 _BUFFER_BYTES = 65_536
 _GZIP = b"\x1f\x8b"
 _ENCRYPTED = 0x1
-"""The flag of a member that is locked by a password."""
+"""Flag bit of a password-protected member."""
 _ZSTANDARD = 93
-"""The compression method of Zstandard."""
+"""Zstandard's compression method number."""
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, ZstdError, gzip.BadGzipFile)
-"""Exceptions that compressed data raise which do not end, or whose check sums are wrong."""
+"""Exceptions that truncated or corrupted compressed data causes."""
 
 
 def trace_file(path: Path, *, strict: bool = True) -> TraceFile:
-    """Return the file, expanded if it is compressed with gzip. Raises `TraceError` if it is no regular file."""
+    """Return the file, expanded if it is compressed with gzip. Raises `TraceError` unless it is a regular file."""
     with opened(path, MAX_STREAMED_BYTES) as file:
         is_gzip = file.read(2) == _GZIP
         expansion = Expansion(shown(path), os.fstat(file.fileno()).st_size)
@@ -61,7 +61,7 @@ def trace_file(path: Path, *, strict: bool = True) -> TraceFile:
 def members(archive: TraceFile) -> Iterator[TraceFile]:
     """Yield the files of a zip archive, in its order, without folders and hidden files.
 
-    The archive is open, and its members can be read, until the next one is asked for.
+    Each member is readable, and the archive open, until the next member is requested.
     """
     if archive.depth >= MAX_DEPTH:
         raise BoundExceeded(
@@ -91,7 +91,7 @@ def _file_in(archive: TraceFile, names: Archive, member: zipfile.ZipInfo, by_nam
 
 
 def _beside(path: Path, name: str) -> TraceFile | None:
-    """Return the file of this name, which may be a relative path, beside another; None if there is none."""
+    """Return the file at this relative path beside another, or None."""
     other = path.parent / name
     return trace_file(other) if other.is_file() else None
 
@@ -145,7 +145,7 @@ def _member(names: Archive, member: zipfile.ZipInfo, name: str) -> Callable[[], 
 
 @contextmanager
 def _open_member(names: Archive, member: zipfile.ZipInfo, name: str) -> Iterator[BinaryIO]:
-    """Open a file of an archive. Raises `TraceError` for a password or a compression method that cannot be read."""
+    """Open a file of an archive. Raises `TraceError` for a password or an unsupported compression method."""
     if member.flag_bits & _ENCRYPTED:
         raise TraceError(f"{name} is locked by a password", "Unpack it with the password first")
     with ExitStack() as stack:
@@ -168,7 +168,7 @@ def _expanded(file: Any, expansion: Expansion, name: str, checksum: int | None =
 
 @contextmanager
 def _unpacking(name: str) -> Iterator[None]:
-    """Raise what unpacking a file raises as `TraceError`."""
+    """Convert decompression errors to `TraceError`."""
     try:
         yield
     except NotImplementedError as error:
@@ -178,7 +178,7 @@ def _unpacking(name: str) -> Iterator[None]:
 
 
 class _Bounded(io.RawIOBase):
-    """Reads the expanded bytes of a compressed file, and counts them. ``checksum``: their CRC-32, if it is to be checked."""
+    """Reader of a compressed file that counts the expanded bytes. ``checksum``: their CRC-32, if it is to be checked."""
 
     def __init__(self, inner: BinaryIO, expansion: Expansion, name: str, checksum: int | None) -> None:
         self._inner, self._expansion, self._name, self._checksum = inner, expansion, name, checksum
@@ -199,7 +199,7 @@ class _Bounded(io.RawIOBase):
 
 
 class _Directory:
-    """An archive while its directory is read, which `zipfile` does in one piece of the size that the archive names."""
+    """Guard for reading an archive's directory, which `zipfile` reads at once, at whatever size the archive states."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file, self._name = file, name

@@ -1,4 +1,4 @@
-"""Loading runs from files of any format, folders, archives, patterns and stores."""
+"""Loading runs from files of any format, folders, archives, globs and stores."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ ENDINGS = frozenset(
     {".jsonl", ".ndjson", ".json", ".traj", ".eval", ".yaml", ".yml", ".db", ".sqlite", ".sqlite3", ".parquet"}
     | {".html", ".htm", ".har", ".zip", ".gz", ".log", ".txt"}
 )
-"""Endings of the files that are looked at in a folder; a file that is named is read whatever its ending."""
+"""Endings of files that are read in a folder; a file named explicitly is read regardless of its ending."""
 MAX_WARNINGS = 10
-"""Files left out that are named in warnings of their own; further ones are counted."""
+"""Maximum number of skipped files with a warning each; the others are counted."""
 
 
 class Runs(list[Run]):
@@ -50,10 +50,9 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: Literal[True]) 
 def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -> Run | FollowedRun:
     """Return the run of a file of any format that agentnb reads. A log without an end gives a run with status ``interrupted``.
 
-    Of a run with nested runs and forks in the same file, the outer one is returned; of runs that continue each other, the
-    last. ``strict=False`` leaves out what is damaged. ``follow=True`` returns a `FollowedRun`, which grows with a log that
-    another process writes. Raises `TraceError` if the file cannot be read or holds several runs, `StoreError` if it cannot be
-    opened.
+    Of nested runs and forks in the same file, the outer run is returned; of runs that continue each other, the last.
+    ``strict=False`` skips damaged parts. ``follow=True`` returns a `FollowedRun`, which grows with a log that another process
+    writes. Raises `TraceError` if the file cannot be read or holds several runs, `StoreError` if it cannot be opened.
     """
     path = _expanded(path)
     if path.is_dir():
@@ -73,7 +72,7 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -
 
 
 def one_run(source: Run | str | Path) -> Run:
-    """Return the run, or that of a file or example."""
+    """Return the run, or load it from a file or example."""
     return source if isinstance(source, Run) else load_trace(source)
 
 
@@ -82,13 +81,13 @@ def load_traces(
 ) -> Runs:
     """Return all runs of a path, a folder, a glob, an archive, a store, or several of these, in order of their names.
 
-    The runs are a list, whose ``problems`` say what could not be read. A file that is named must be a trace, and with
-    ``strict`` a sound one; in a folder, a glob, an archive or a store, files that are not are left out with a warning.
-    ``strict=False`` reads of each file what can be read, and warns of nothing.
+    The returned list has ``problems``, the parts that could not be read. A file named explicitly must be a trace, and with
+    ``strict`` an intact one; other files in a folder, a glob, an archive or a store are skipped with a warning.
+    ``strict=False`` reads as much of each file as possible, without warnings.
 
-    ``labels``: healthy or failed by ``run.id``, or a file that `agentnb.label` wrote; they decide the outcome of their runs, as
-    those in a ``labels.csv`` beside the files do, and replace these. ``threshold``: the least recorded score that passes;
-    without it, only full marks do.
+    ``labels``: healthy or failed by ``run.id``, or a file that `agentnb.label` wrote; they decide the outcome of their runs,
+    and override a ``labels.csv`` beside the files. ``threshold``: lowest recorded score that passes; by default only full marks
+    do.
     """
     problems: list[Problem] = []
     runs = Runs(_judged(_whole(source, strict, problems), labels, threshold))
@@ -106,15 +105,15 @@ def iter_traces(
     labels: Labels | None = None,
     threshold: float | None = None,
 ) -> Iterator[Run]:
-    """Yield what `load_traces` returns, one run after the other, so that a source of any size fits into memory.
+    """Yield the runs of `load_traces` one at a time, so that a source of any size fits into memory.
 
-    What could not be read is appended to ``problems``.
+    Unreadable parts are appended to ``problems``.
     """
     yield from _judged(_whole(source, strict, [] if problems is None else problems), labels, threshold)
 
 
 def labels_beside(source: RunSource) -> Assessments:
-    """Return what the labels beside the files of a store or path say of runs, by their ids; runs in memory have theirs."""
+    """Return the assessments by run id from the labels beside the files of a store or path; runs in memory have their own."""
     if not isinstance(source, Store | str | Path):
         return {}
     if isinstance(source, Store):
@@ -130,7 +129,7 @@ def _whole(source: RunSource, strict: bool, problems: list[Problem]) -> Iterator
 
 
 def _judged(runs: Iterator[Run], labels: Labels | None, threshold: float | None) -> Iterator[Run]:
-    """Yield the runs with the labels and the threshold that the person gives."""
+    """Yield the runs with the caller's labels and threshold applied."""
     by_run = given_labels(labels)
     for run in runs:
         if run.id in by_run:
@@ -141,9 +140,9 @@ def _judged(runs: Iterator[Run], labels: Labels | None, threshold: float | None)
 
 
 def each_run(source: RunSource, problems: list[Problem], fold: Fold[AnyRun], *, strict: bool = True) -> Iterator[AnyRun | Run]:
-    """Yield the runs of a source, one after the other.
+    """Yield the runs of a source one at a time.
 
-    ``fold``: makes the run of a log of agentnb from its events, as `Run.from_events` does; other runs are always whole.
+    ``fold``: makes a run from the events of an agentnb log, as `Run.from_events` does; other runs are always whole.
     """
     beside = LabelsBeside()
     for part in parts_of(source):
@@ -158,7 +157,7 @@ def each_run(source: RunSource, problems: list[Problem], fold: Fold[AnyRun], *, 
 
 
 def parts_of(source: RunSource) -> Iterator[Run | SourceFile]:
-    """Yield the runs of a source that are in memory, and its files, in order. Raises `TraceError` for what holds no runs."""
+    """Yield a source's runs in memory and its files, in order. Raises `TraceError` for other objects."""
     if isinstance(source, Run):
         yield source
     elif isinstance(source, Store | str | Path):
@@ -171,37 +170,37 @@ def parts_of(source: RunSource) -> Iterator[Run | SourceFile]:
 
 
 class SourceFile(NamedTuple):
-    """A file of a source of runs: its name as text, as there may be a hundred thousand."""
+    """A file of a source. Its path is kept as text because a source may have a hundred thousand files."""
 
     name: str
     is_named: bool = False
-    """Whether it was named itself, and so must be a trace."""
+    """True if it was named explicitly, and so must be a trace."""
     is_log: bool = False
-    """Whether it must be a log of agentnb."""
+    """True if it must be a log of agentnb."""
     root: Path | None = None
-    """The folder that was named, if it was found in one: labels in it count too."""
+    """The named folder in which it was found, if any; labels there apply too."""
 
     @property
     def path(self) -> Path:
-        """Its path."""
+        """The path."""
         return Path(self.name)
 
     @property
     def folder(self) -> str:
-        """The folder that it is in."""
+        """The folder of the file."""
         return os.path.dirname(self.name)  # noqa: PTH120  # a Path takes ten times as long
 
     def runs(self, problems: list[Problem], fold: Fold[AnyRun], *, strict: bool = True) -> Iterator[AnyRun | Run]:
-        """Yield its runs, as `each_run` does; if it was not named itself, that it cannot be read is one of the problems."""
+        """Yield its runs, as `each_run` does. If it was not named explicitly, reading errors become problems."""
         read = _of_log(self.name, fold) if self.is_log else _of_path(self.path, strict, problems, fold, is_named=self.is_named)
         return read if self.is_named else _sound([(self.name, lambda: read)], problems)
 
 
 def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
-    """Yield the files of a store, a folder, a glob or a path, in order of their names. Raises `StoreError` if there is none.
+    """Yield the files of a store, a folder, a glob or a path, in order of their names. Raises `StoreError` if nothing matches.
 
-    Of a folder that a glob matches they are those in it, as of one that is named, unless its name ends like that of a file.
-    To look at the runs of an experiment that is not done is noted in its folder.
+    A folder that a glob matches is searched for files, unless its name ends like a file's. Reading runs of an unfinished
+    experiment is noted in its folder.
     """
     folders: set[str] = set()
     for file in _files_of(source):
@@ -229,7 +228,7 @@ def _files_of(source: Store | str | Path) -> Iterator[SourceFile]:
 
 
 def _with_files_in(found: list[Path], folders: list[Path]) -> list[Path]:
-    """Return what a glob found, with the files in folders for these; each once, by whichever ways it is reached."""
+    """Return the matches of a glob, with folders replaced by their files, each file once."""
     within = {folder: [*map(Path, _files_in(folder))] for folder in folders}
     files: dict[Path, Path] = {}
     for match in found:
@@ -239,7 +238,7 @@ def _with_files_in(found: list[Path], folders: list[Path]) -> list[Path]:
 
 
 def folder_of(source: Store | str | Path) -> Path | None:
-    """Return the folder of a store, or the folder at this path; None if there is none."""
+    """Return the folder of a store or at this path, or None."""
     path = source.folder if isinstance(source, Store) else _expanded(source)
     return path if path.is_dir() else None
 
@@ -247,7 +246,7 @@ def folder_of(source: Store | str | Path) -> Path | None:
 def _files_in(folder: Path) -> list[str]:
     """Return the files of a folder and its subfolders that may be traces, without hidden ones.
 
-    Folders without permission are among them, to be refused by name when they are read.
+    Includes folders without permission, so that reading them reports an error with their name.
     """
     files: list[str] = []
     refused: list[OSError] = []
@@ -261,7 +260,7 @@ def _files_in(folder: Path) -> list[str]:
 
 
 def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[AnyRun]]]], problems: list[Problem]) -> Iterator[AnyRun]:
-    """Yield the runs of these sources, each with its name; one that cannot be read is a problem, and stops nothing."""
+    """Yield the runs of these named sources; an unreadable one becomes a problem, and the others continue."""
     for name, read in sources:
         try:
             yield from read()
@@ -301,7 +300,7 @@ def _of_path(
 
 
 def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
-    """Yield the runs of a file, or of the files in an archive that is of no format itself."""
+    """Yield the runs of a file, or of the files in an archive of no known format."""
     try:
         trace_format = format_of(file)
     except UnknownFormat:
@@ -316,7 +315,7 @@ def _of_file(file: TraceFile, problems: list[Problem]) -> Iterator[Run]:
 
 
 def warn_of(problems: list[Problem]) -> None:
-    """Warn of what was left out of a source: of files that are no traces in one line, of damaged ones by name."""
+    """Warn of skipped files: those of unknown format in one line, damaged ones by name."""
     unknown = [problem for problem in problems if problem.is_unknown]
     named = [problem for problem in problems if not problem.is_unknown] if len(unknown) > 1 else problems
     for problem in named[:MAX_WARNINGS]:
@@ -330,7 +329,7 @@ def warn_of(problems: list[Problem]) -> None:
 
 
 def is_there(source: str | Path) -> bool:
-    """Return whether there is such a file or folder, or an example of this name."""
+    """True if this file, folder or example exists."""
     return _expanded(source).exists()
 
 

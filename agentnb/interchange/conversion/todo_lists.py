@@ -1,4 +1,4 @@
-"""The todo lists of foreign traces: what a call of a product's todo tool makes of the list."""
+"""Todo lists of foreign traces, reconstructed from calls of each product's todo tool."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _STATUSES: dict[str, TodoStatus] = {status: status for status in get_args(TodoSt
     "todo": "not-started",
     "done": "completed",
 }
-"""Our status by the words of other products."""
+"""agentnb's status by the words of other products."""
 _DROPPED = frozenset({"cancelled", "canceled", "deleted"})
-"""Statuses of todos that are no longer on a list."""
+"""Statuses of todos that are off the list."""
 
 
 class FollowedTodos:
-    """The todo list of a run as its calls have changed it so far."""
+    """A run's todo list after the calls so far."""
 
     def __init__(self, todos: Iterable[Todo] = ()) -> None:
         self.todos: Todos = tuple(todos)
         self.is_told = False
-        """True if the trace says itself how the list changed: then its calls are not followed."""
+        """True if the trace itself records changes of the list; calls are then ignored."""
 
     def after(self, call: ToolCall, result: ToolResult, at: datetime | None) -> Todos | None:
-        """Return the list as this call has left it; None if it has not changed it."""
+        """Return the list after this call, or None if it is unchanged."""
         read = _READERS.get(call.name)
         if read is None or self.is_told or result.is_error or not isinstance(call.arguments, dict):
             return None
@@ -49,7 +49,7 @@ class FollowedTodos:
 
 
 def _list_of(key: str, *titles: str) -> _Reader:
-    """Return what reads a tool whose every call writes the whole list. Its todos have no ids: a title keeps its id."""
+    """Return a reader for a tool whose every call writes the whole list. Todos without ids are matched by title."""
 
     def read(arguments: dict[str, Any], before: Todos, at: datetime | None) -> Todos:
         earlier = {todo.title: todo for todo in before}
@@ -74,13 +74,13 @@ def _list_of(key: str, *titles: str) -> _Reader:
 
 
 def _status(one: dict[str, Any]) -> TodoStatus | None:
-    """Return the status; None for a todo that was dropped."""
+    """Return the status, or None for a dropped todo."""
     status = normal_status(str(one.get("status") or ""))
     return None if status in _DROPPED else _STATUSES.get(status, "not-started")
 
 
 def _operation(arguments: dict[str, Any], before: Todos, at: datetime | None) -> Todos | None:
-    """Read a call of ``todo_operations``, of agentnb and of SAM, whose rules may have allowed what ours refuse."""
+    """Read a call of ``todo_operations``, of agentnb or of SAM, which may have allowed what agentnb refuses."""
     time = cast(datetime, at)  # it only becomes a field, which may be None
     operation = str(arguments.get("operation") or "").strip().lower()
     if operation == "write":
@@ -106,4 +106,4 @@ _READERS: dict[str, _Reader] = {
     "update_plan": _list_of("plan", "step", "content"),
     TODO_TOOL: _operation,
 }
-"""What reads a call, by the name of its tool."""
+"""Reader of a call, by tool name."""

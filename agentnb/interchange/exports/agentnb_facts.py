@@ -1,4 +1,4 @@
-"""What only agentnb knows of a run, as attributes of spans: ``agentnb.*``, the same in every convention of spans."""
+"""Facts without a place in any span convention, as ``agentnb.*`` attributes common to all exports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def json_text(value: Any) -> str:
 
 
 def attributes_of(run: Run, span: Span) -> dict[str, Any]:
-    """Return the ``agentnb.*`` attributes of a span, without those that say nothing."""
+    """Return the ``agentnb.*`` attributes of a span, without empty ones."""
     facts = {"seq": span.seq, **span.facts, "times": span.times}
     if span.kind == "agent":
         facts |= _of_run(run)
@@ -70,17 +70,17 @@ def _of_reply(reply: e.ModelReplied) -> dict[str, Any]:
 
 
 def usage_facts(usage: Usage) -> dict[str, Any]:
-    """Return what no convention of OpenTelemetry has of a usage."""
+    """Return the usage facts that OpenTelemetry's conventions lack."""
     return {"usage.cost": usage.cost, "usage.estimated": usage.estimated or None}
 
 
 def name_of(event: SpanEvent) -> str:
-    """Return the name of the event of a span."""
+    """Return the name of a span event."""
     return PREFIX + kind_of(event.event)
 
 
 def event_attributes(event: SpanEvent) -> dict[str, Any]:
-    """Return the attributes of the event of a span: what is plain in it to be seen, and all of it to be read again."""
+    """Return the attributes of a span event: plain fields to read, and the whole event as JSON for import."""
     data = event_data(event.event)
     shown = data["guidance"] if isinstance(event.event, e.GuidanceGiven) else data
     plain = {PREFIX + name: value for name, value in shown.items() if isinstance(value, str | int | float) and value != ""}

@@ -1,4 +1,4 @@
-"""Spans of OpenInference, as Phoenix exports and takes them: a JSON list, with flattened attributes.
+"""OpenInference spans, as Phoenix exports and imports them: a JSON list with flattened attributes.
 
 Names are those of openinference-semantic-conventions 0.1.42.
 """
@@ -22,7 +22,7 @@ from agentnb.models.providers.serialization import data_url
 NAME = "openinference"
 TITLE = "spans of OpenInference"
 CONVENTIONS = "0.1.42"
-"""Version of openinference-semantic-conventions whose names these are."""
+"""Version of openinference-semantic-conventions that the names follow."""
 SCOPE = {"openinference.semconv.version": CONVENTIONS}
 _KINDS = {"agent": "AGENT", "model": "LLM", "tool": "TOOL", "plan": "CHAIN"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ _PLAIN, _JSON = "text/plain", "application/json"
 
 
 def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
-    """Yield the file, a span a line within the list."""
+    """Yield the file, one span per line within the list."""
     families = Families(runs)
     before = b"[\n"
     for run in runs:
@@ -155,7 +155,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 def _messages(name: str, messages: Iterable[Message]) -> dict[str, Any]:
-    """Return the attributes of messages, of which each result of a tool is one."""
+    """Return the attributes of messages; each tool result is a message of its own."""
     attributes = {}
     singles = (single for message in messages for single in _split(message))
     for number, message in enumerate(singles):
@@ -190,7 +190,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _content(parts: Iterable[AnyPart]) -> dict[str, Any]:
-    """Return one text as the content of a message, anything else as a list of contents."""
+    """Return a single text as the content of a message, anything else as a list of contents."""
     kept = [*parts]
     if not kept:
         return {}

@@ -1,8 +1,8 @@
-"""Spans of OpenTelemetry, after its conventions for generative AI, as OTLP writes them into files: JSON Lines.
+"""OpenTelemetry spans in its conventions for generative AI, in the OTLP file format: JSON Lines.
 
-A line holds the spans of a run; if detectors or policies found something in it, the next line holds that as log records. The
-OpenTelemetry collector reads such files, and each line is the body that ``/v1/traces`` and ``/v1/logs`` take. Names are those
-of version 0.1.0 of the conventions, the first of their own repository (open-telemetry/semantic-conventions-genai).
+A line holds the spans of a run; findings of detectors or policies follow in the next line as log records. The OpenTelemetry
+collector reads such files, and each line is a valid body for ``/v1/traces`` or ``/v1/logs``. Names are those of version 0.1.0
+of the conventions, the first of their own repository (open-telemetry/semantic-conventions-genai).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ TITLE = "spans of OpenTelemetry's GenAI conventions"
 CONVENTIONS = "0.1.0"
 """Version of the conventions: the first release of open-telemetry/semantic-conventions-genai."""
 SCHEMA_URL = f"https://opentelemetry.io/schemas/gen-ai/{CONVENTIONS}"
-"""Names the version in every file, in the form of addresses that the conventions' repository uses."""
+"""The version in every file, as a URL in the form that the conventions' repository uses."""
 METADATA = "agentnb.metadata"
-"""Key of a part of a message for what its provider wants back."""
+"""Key of a message part for provider metadata."""
 INTERNAL, CLIENT = 1, 3
 """Kinds of spans."""
 _FAILED = {"code": 2}
@@ -42,7 +42,7 @@ _PROVIDERS = {
     "xai": "x_ai",
     "moonshot": "moonshot_ai",
 }
-"""Names of providers in the conventions, where they differ."""
+"""Provider names of the conventions, where they differ."""
 _OPERATIONS = {"model": "chat", "tool": "execute_tool", "plan": "plan"}
 _SEVERITIES = {"notice": 9, "nudge": 9, "block": 13, "stop": 13}
 """Severity numbers of log records: information and warning."""
@@ -212,7 +212,7 @@ def _part(part: AnyPart) -> dict[str, Any]:
 
 
 def _response(result: ToolResult) -> Any:
-    """Return the content of a result: its text if it is one text, else its parts."""
+    """Return the content of a result: plain text if it is one text, otherwise its parts."""
     if len(result.parts) == 1 and isinstance(result.parts[0], Text):
         return result.parts[0].text
     return [_part(part) for part in result.parts]
@@ -222,7 +222,7 @@ def _response(result: ToolResult) -> Any:
 
 
 def _evaluations(run: Run, spans: list[Span], trace_id: str) -> Iterator[dict[str, Any]]:
-    """Yield a log record for each finding, at the span of the last model call that it is about."""
+    """Yield a log record for each finding, on the span of its last model call."""
     keys = {span.key for span in spans}
     for noted in spans[0].events:
         event = noted.event
@@ -255,7 +255,7 @@ def _key_values(attributes: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _value(value: Any) -> dict[str, Any]:
-    """Return a value as OTLP writes it in JSON: whole numbers are texts there."""
+    """Return a value in OTLP's JSON form, where integers are strings."""
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):

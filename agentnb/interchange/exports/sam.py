@@ -20,12 +20,12 @@ from agentnb.interchange.exports.openai_chat import call_data
 NAME = "sam"
 TITLE = "SAM's export"
 VERSION = "1.0"
-"""Version of the form, and of SAM if the run does not say which wrote it."""
+"""Version of the format, and of SAM if the run does not record it."""
 _NAMESPACE = UUID("5f2b3c0e-8a57-4f6e-9a54-0c1d7f6b7a10")
-"""Ids of messages are made from this and the run's, so that a second export of a run has the same ones."""
+"""Namespace of message ids, which are derived from the run's id so that repeated exports match."""
 _MAX_TITLE = 60
 _DEFAULTS: dict[str, Any] = {"temperature": 0.7, "topP": 1.0, "contextWindowSize": 8192, "enableReasoning": False}
-"""What SAM assumes itself; its form has the model only beside all of these."""
+"""SAM's defaults. Its format requires all of these to record the model."""
 _RESULTS = ("toolExecution", "subagentExecution")
 
 
@@ -62,7 +62,7 @@ def conversation_export(run: Run) -> dict[str, Any]:
 
 
 def conversation_id(run_id: str) -> str:
-    """Return the id of a run's conversation: the run's own if it is a UUID, as those that SAM made are."""
+    """Return the id of a run's conversation: the run's own if it is a UUID, as in runs from SAM."""
     try:
         UUID(run_id)
     except ValueError:
@@ -71,13 +71,13 @@ def conversation_id(run_id: str) -> str:
 
 
 def _recorded(run: Run) -> dict[str, Any]:
-    """Return what the run was read with besides its messages, if it is a conversation of SAM."""
+    """Return the fields besides messages that a run from SAM was read with."""
     recorded = run.settings.get("recorded") if run.origin is not None and run.origin.format == NAME else None
     return recorded if isinstance(recorded, dict) else {}
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """Return a recorded object, or an empty one: a trace may have anything in its place."""
+    """Return a copy of a recorded object; empty for other values, since a trace may hold anything."""
     return dict(value) if isinstance(value, dict) else {}
 
 
@@ -100,13 +100,13 @@ def _time(at: datetime) -> str:
 
 
 class _Messages:
-    """The messages of a run in the form. Each takes its id, pins and so on from the message that it was read from, if any."""
+    """A run's messages in SAM's format. Each keeps the id, pin and other fields of the message that it was read from."""
 
     def __init__(self, run: Run, recorded: Any) -> None:
         self._run = run
         self._recorded = [_object(item) for item in recorded] if isinstance(recorded, list) else []
         self._at = next((event.at for event in run.events if event.at is not None), None) or datetime.now(UTC)
-        """The last time that is known: SAM wants one of each message."""
+        """The last known time: SAM requires one for each message."""
         self._count = 0
 
     def all(self) -> Iterator[dict[str, Any]]:

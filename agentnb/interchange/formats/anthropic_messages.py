@@ -29,7 +29,7 @@ _OWN_BLOCKS = _CALLS | {"tool_result", "thinking", "redacted_thinking", "documen
 _OWN_FIELDS = frozenset({"system", "anthropic_version", "anthropic_beta", "stop_sequences", "mcp_servers"})
 _BLOCKS_ALSO = frozenset({"text", "image", "compaction"})
 _ERRORS = "_tool_result_error"
-"""How the kind of an error ends that a tool of the API itself met, as in ``web_search_tool_result_error``."""
+"""Ending of the error types of server-side tools, as in ``web_search_tool_result_error``."""
 
 
 def sniff(file: TraceFile) -> str:
@@ -38,7 +38,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each conversation. Of requests that repeat a growing conversation, with their responses, it is one."""
+    """Yield a run for each conversation. Requests that repeat a growing conversation become one run."""
     yield from read_records(file, API)
 
 
@@ -46,7 +46,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def is_message(value: Any) -> bool:
-    """Return whether this is a message as the API takes it: a role, and a text or blocks."""
+    """True if this is a message of the API: a role, and text or blocks."""
     if not isinstance(value, dict) or value.get("role") not in _ROLES or value.keys() & {"tool_calls", "parts"}:
         return False
     content = value.get("content")
@@ -54,7 +54,7 @@ def is_message(value: Any) -> bool:
 
 
 def is_block(value: Any) -> bool:
-    """Return whether this is a block of a message's content."""
+    """True if this is a block of a message's content."""
     if not isinstance(value, dict):
         return False
     kind = value.get("type")
@@ -62,20 +62,20 @@ def is_block(value: Any) -> bool:
 
 
 def _is_own(block: dict[str, Any]) -> bool:
-    """Return whether no other API writes this block."""
+    """True if only this API writes this block."""
     kind = str(block["type"])
     return kind in _OWN_BLOCKS or kind.endswith("_tool_result") or (kind == "image" and isinstance(block.get("source"), dict))
 
 
 def is_conversation(value: Any) -> bool:
-    """Return whether this is a list of messages, at least one of which holds a block that no other API writes."""
+    """True if this is a list of messages with at least one block that only this API writes."""
     if not isinstance(value, list) or not all(is_message(message) for message in value):
         return False
     return any(_is_own(block) for message in value if isinstance(message["content"], list) for block in message["content"])
 
 
 def is_request(body: Any) -> bool:
-    """Return whether this is the body of a request: its messages or its other fields are of this API."""
+    """True if this is a request body: its messages or other fields are of this API."""
     messages = body.get("messages") if isinstance(body, dict) else None
     if not isinstance(messages, list) or not messages or not all(is_message(item) for item in messages):
         return False
@@ -85,14 +85,14 @@ def is_request(body: Any) -> bool:
 
 
 def is_response(body: Any) -> bool:
-    """Return whether this is the body of a response."""
+    """True if this is a response body."""
     if not isinstance(body, dict) or body.get("type") != "message" or body.get("role") != "assistant":
         return False
     return isinstance(body.get("content"), list) and all(is_block(block) for block in body["content"])
 
 
 def request_steps(body: dict[str, Any]) -> list[Step]:
-    """Return what a request says: its system prompt and its messages."""
+    """Return the steps of a request: its system prompt and its messages."""
     system = text_of(body.get("system"))
     first: list[Step] = [SystemPrompt(system)] if system else []
     return [*first, *steps_of(body["messages"])]
@@ -102,12 +102,12 @@ def request_steps(body: dict[str, Any]) -> list[Step]:
 
 
 def steps_of(messages: Iterable[dict[str, Any]]) -> list[Step]:
-    """Return what the messages of a conversation say."""
+    """Return the steps of a conversation's messages."""
     return [step for message in messages for step in message_steps(message)]
 
 
 def message_steps(message: dict[str, Any], *, author: str = "", at: datetime | None = None) -> list[Step]:
-    """Return what a message says: a reply with its calls; results, and what the person says beside them."""
+    """Return the steps of a message: a reply with its calls, or results and other user content."""
     role, content = message["role"], message.get("content")
     at = at or time_of(message.get("timestamp") or message.get("created_at"))
     if role == "system":
@@ -138,7 +138,7 @@ def reply_steps(
     stop_reason: str = "",
     metadata: dict[str, Any] | None = None,
 ) -> list[Step]:
-    """Return the reply of an assistant's content, and the results of the tools that the API ran within it."""
+    """Return the reply of an assistant's content, with the results of server-side tools within it."""
     pieces = ReplyPieces(author, at)
     for block in content if isinstance(content, list) else [content]:
         kind = block.get("type") if isinstance(block, dict) else None
@@ -152,7 +152,7 @@ def reply_steps(
 
 
 def _parts(block: Any) -> list[AnyPart]:
-    """Return the parts of a block of the model. Thinking keeps its block, which has the signature, as the API wants it back."""
+    """Return the parts of a model's block. Thinking keeps its block with the signature, which the API requires back."""
     kind = block.get("type") if isinstance(block, dict) else None
     if kind == "thinking":
         return thinking(block.get("thinking"), {OWN: block} if block.get("signature") else None)
@@ -162,7 +162,7 @@ def _parts(block: Any) -> list[AnyPart]:
 
 
 def call_of(block: dict[str, Any]) -> ToolCall:
-    """Return the call that a block is; one of a tool that the API runs itself says so in its metadata."""
+    """Return the call of a block, marked in its metadata if it is of a server-side tool."""
     kind = block["type"]
     extra = {key: block[key] for key in ("server_name", "caller") if block.get(key)}
     own = {SERVER_SIDE: {"type": kind, **extra}} if kind in _INSIDE else {OWN: extra} if extra else None
@@ -170,7 +170,7 @@ def call_of(block: dict[str, Any]) -> ToolCall:
 
 
 def result_of(block: dict[str, Any], at: datetime | None = None) -> Result:
-    """Return the result that a block is, also that of a search, a fetched page or code that the API ran."""
+    """Return the result of a block, also of a search, a fetched page or code that the API ran."""
     content, call_id = block.get("content"), str(block.get("tool_use_id") or "")
     failed = isinstance(content, dict) and str(content.get("type")).endswith(_ERRORS)
     is_error = bool(block.get("is_error")) or failed
@@ -180,7 +180,7 @@ def result_of(block: dict[str, Any], at: datetime | None = None) -> Result:
 
 
 def _told(content: Any) -> str:
-    """Return what a tool of the API itself found, as text without what is encrypted."""
+    """Return the result of a server-side tool as text, without encrypted fields."""
     if isinstance(content, list):
         return "\n".join(_told(item) for item in content)
     if not isinstance(content, dict):
@@ -199,7 +199,7 @@ def _told(content: Any) -> str:
 
 
 def usage_of(usage: Any) -> Usage:
-    """Return the usage that the API reported. It counts cache reads and writes beside the input; our input holds them all."""
+    """Return the reported usage. The API counts cache reads and writes separately; agentnb's input includes them."""
     return read_usage(usage) if isinstance(usage, dict) else UNKNOWN
 
 

@@ -25,11 +25,11 @@ NAME = "api_cassettes"
 TITLE = "recorded exchanges with an API (VCR, HAR)"
 RECORDS_END = "what the API's last response says"
 MAX_BODY = 100_000_000
-"""Bytes that a compressed body may expand to."""
+"""Maximum expanded size of a compressed body, in bytes."""
 APIS: tuple[Api, ...] = (openai_responses.API, anthropic_messages.API, gemini_contents.API, openai_chat.API)
 _CASSETTE = re.compile(rb"^(?:http_)?interactions:", re.MULTILINE)
 _FAILED = 400
-"""HTTP statuses from this one on are errors."""
+"""Lowest HTTP status that is an error."""
 
 
 def sniff(file: TraceFile) -> str:
@@ -54,7 +54,7 @@ def _interactions(document: Any) -> list[Any] | None:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each conversation: requests that repeat it and go on are one. Other exchanges are left out."""
+    """Yield a run for each conversation: requests that repeat and extend it become one run. Other exchanges are skipped."""
     document = load_yaml(file.whole(), file.name) if file.kind == "text" else file.document
     exchanges = [*_exchanges(file, _interactions(document) or [])]
     if not exchanges and not file.problems:
@@ -71,7 +71,7 @@ def _exchanges(file: TraceFile, interactions: list[Any]) -> Iterator[Exchange]:
 
 
 def _exchange(one: dict[str, Any], position: str) -> Exchange | None:
-    """Return an exchange; None if it is with another server, or asks for something else than a reply."""
+    """Return an exchange, or None if it is with another server or does not request a reply."""
     asked, answered = body_of(one["request"]), body_of(one.get("response") or {})
     status = _status(one.get("response") or {})
     asked_of = [api for api in APIS if api.is_request(asked)]
@@ -87,7 +87,7 @@ def _exchange(one: dict[str, Any], position: str) -> Exchange | None:
 
 
 def _timed(found: Exchange, one: dict[str, Any]) -> Exchange:
-    """Return the exchange with the time that the recording gives its reply, and how long that took, if it does."""
+    """Return the exchange with the recorded time and duration of its reply, if any."""
     at = time_of(one.get("recorded_at") or one.get("startedDateTime"))
     took = one.get("time")
     seconds = took / 1000 if isinstance(took, int | float) and took >= 0 else None
@@ -101,7 +101,7 @@ def _timed(found: Exchange, one: dict[str, Any]) -> Exchange:
 
 
 def _model_of(request: dict[str, Any]) -> str:
-    """Return the model that the address names, as in ``models/gemini-2.0-flash:generateContent``."""
+    """Return the model in the URL, as in ``models/gemini-2.0-flash:generateContent``."""
     match = re.search(r"/(?:models|deployments|model)/([^/:?]+)", str(request.get("uri") or request.get("url") or ""))
     return match[1] if match else ""
 
@@ -116,7 +116,7 @@ def _status(response: dict[str, Any]) -> int:
 
 
 def body_of(message: dict[str, Any]) -> Any:
-    """Return the JSON of a request's or a response's body, of a streamed one put together; None if it has none."""
+    """Return the JSON of a request or response body, assembled if streamed, or None."""
     if "parsed_body" in message:
         return message["parsed_body"]
     data, encoding = _raw(message)
@@ -128,7 +128,7 @@ def body_of(message: dict[str, Any]) -> Any:
 
 
 def _raw(message: dict[str, Any]) -> tuple[Any, str]:
-    """Return the body as it was recorded, and how it is encoded: VCR and HAR put it in different places."""
+    """Return the recorded body and its encoding, from the fields of VCR or HAR."""
     body = message.get("body", message.get("content", message.get("postData")))
     if not isinstance(body, dict):
         return body, ""
@@ -139,7 +139,7 @@ def _raw(message: dict[str, Any]) -> tuple[Any, str]:
 
 
 def json_of(text: str) -> Any:
-    """Return the JSON of a body, also of one that was streamed; None if it is neither."""
+    """Return the JSON of a body, also of a streamed one, or None."""
     start = text.lstrip()
     if start.startswith(("event:", "data:", ":", "id:", "retry:")):
         return response_of(text)
@@ -160,7 +160,7 @@ def _decoded64(text: str) -> bytes:
 
 
 def _unpacked(data: bytes) -> bytes:
-    """Return the body unpacked, if it is packed with gzip or deflate. One that expands to more than is read is a ValueError."""
+    """Unpack a body compressed with gzip or deflate. Raises ValueError above `MAX_BODY`."""
     if data[:2] != b"\x1f\x8b" and data[:1] != b"\x78":
         return data
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
