@@ -47,15 +47,15 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 def _own_id(record: dict[str, Any]) -> str:
     """Return the trajectory's own id, if a run may have it."""
-    found = str(record.get("trajectory_id") or record.get("session_id") or "")
-    return found if _SOUND.match(found) else ""
+    own_id = str(record.get("trajectory_id") or record.get("session_id") or "")
+    return own_id if _SOUND.match(own_id) else ""
 
 
 def _runs(file: TraceFile, position: str, record: dict[str, Any], run_id: str, parent_id: str | None) -> Iterator[Run]:
     agent = record["agent"]
     steps = _in_time(record["steps"])
     copied = max(
-        (place for place, one in enumerate(steps, 1) if isinstance(one, dict) and one.get("is_copied_context")), default=0
+        (index for index, step in enumerate(steps, 1) if isinstance(step, dict) and step.get("is_copied_context")), default=0
     )
     writer = file.writer(
         NAME,
@@ -91,8 +91,8 @@ def _rewards_beside(file: TraceFile) -> dict[str, Any]:
         rewards = verified.get("rewards") if isinstance(verified, dict) else None
         if isinstance(rewards, dict):
             return rewards
-    if (given := file.beside("../verifier/reward.json")) is not None and isinstance(given.first, dict):
-        return given.first
+    if (reward_file := file.beside("../verifier/reward.json")) is not None and isinstance(reward_file.first, dict):
+        return reward_file.first
     text = file.beside("../verifier/reward.txt")
     try:
         return {} if text is None else {"reward": float(text.start)}
@@ -133,7 +133,7 @@ def _instant(step: Any) -> datetime | None:
 
 
 def _models(steps: list[Any]) -> Iterator[str]:
-    return (str(one["model_name"]) for one in steps if isinstance(one, dict) and one.get("model_name"))
+    return (str(step["model_name"]) for step in steps if isinstance(step, dict) and step.get("model_name"))
 
 
 def _take(writer: RunWriter, step: dict[str, Any]) -> None:
@@ -148,8 +148,8 @@ def _take(writer: RunWriter, step: dict[str, Any]) -> None:
         _reply(writer, step, parts)
     calls = step.get("tool_calls") or []
     failed = len(results) == 1 and _says_failed(step)
-    for one in results:
-        call_id, content = str(one.get("source_call_id") or ""), _observed(one)
+    for result in results:
+        call_id, content = str(result.get("source_call_id") or ""), _observed(result)
         if call_id or calls:
             writer.result(call_id, content, is_error=failed, at=at)
         elif content:
@@ -165,8 +165,8 @@ def _says_failed(step: dict[str, Any]) -> bool:
 def _reply(writer: RunWriter, step: dict[str, Any], parts: list[AnyPart]) -> None:
     thought = step.get("reasoning_content")
     calls = [
-        ToolCall(one["function_name"], one.get("arguments"), str(one.get("tool_call_id") or ""))
-        for one in step.get("tool_calls") or ()
+        ToolCall(call["function_name"], call.get("arguments"), str(call.get("tool_call_id") or ""))
+        for call in step.get("tool_calls") or ()
     ]
     metadata = {name: step[name] for name in ("model_name", "reasoning_effort") if step.get(name)}
     usage = _usage(step.get("metrics"))
@@ -185,11 +185,11 @@ def _reply(writer: RunWriter, step: dict[str, Any], parts: list[AnyPart]) -> Non
 
 def _observed(result: dict[str, Any]) -> list[AnyPart]:
     """Return the content of a result, and a line for each trajectory of a sub-agent that it refers to."""
-    found = _content(result.get("content"))
-    for one in result.get("subagent_trajectory_ref") or ():
-        name = one.get("trajectory_id") or one.get("session_id") or one.get("trajectory_path") or ""
-        found.append(Text(f"[trajectory of a sub-agent: {name}]"))
-    return found
+    parts = _content(result.get("content"))
+    for reference in result.get("subagent_trajectory_ref") or ():
+        name = reference.get("trajectory_id") or reference.get("session_id") or reference.get("trajectory_path") or ""
+        parts.append(Text(f"[trajectory of a sub-agent: {name}]"))
+    return parts
 
 
 def _content(content: Any) -> list[AnyPart]:
@@ -197,13 +197,13 @@ def _content(content: Any) -> list[AnyPart]:
     if not isinstance(content, list):
         return parts_of(content)
     parts: list[AnyPart] = []
-    for one in content:
-        source = one.get("source") if isinstance(one, dict) and one.get("type") == "image" else None
+    for part in content:
+        source = part.get("source") if isinstance(part, dict) and part.get("type") == "image" else None
         if isinstance(source, dict):
             data = picture(source.get("media_type"), source["data"]) if source.get("data") else None
             parts.append(data or Text(f"[picture: {str(source.get('path') or '')[:200]}]"))
         else:
-            parts += parts_of([one])
+            parts += parts_of([part])
     return parts
 
 

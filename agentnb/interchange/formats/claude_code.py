@@ -64,17 +64,21 @@ def read(file: TraceFile) -> Iterator[Run]:
 def runs_of(file: TraceFile, records: Iterable[tuple[int, Any]], name: str) -> Iterator[Run]:
     """Yield the runs of these numbered lines."""
     tree = _tree_of(file, records)
-    found = [one for one in tree.conversations() if not (one.is_continued and _has_own_file(one.session, file))]
+    conversations = [
+        conversation
+        for conversation in tree.conversations()
+        if not (conversation.is_continued and _has_own_file(conversation.session, file))
+    ]
     own_files: set[str] = set()
 
     def of_own_files() -> Iterator[Run]:
-        for run in _in_own_files(file, name, found):
+        for run in _in_own_files(file, name, conversations):
             own_files.add(run.id)
             yield run
 
-    written = chain(_written(file, name, found, tree.titles), of_own_files())
+    written = chain(_written(file, name, conversations, tree.titles), of_own_files())
     yield from (run for run in with_nested_usage(written) if run.id not in own_files)
-    if not found:
+    if not conversations:
         file.note("It holds no message")
 
 
@@ -83,11 +87,11 @@ def _in_own_files(file: TraceFile, name: str, conversations: list[_RunLines]) ->
 
     They are for the usage of these sessions: their own files give them as runs.
     """
-    here = {one.side for one in conversations}
-    for one in conversations:
-        session = one.session
-        sides = {text_of(started.get("agent_id")) for started in one.log.recorded.get("subagents") or ()}
-        for side in sorted(sides - here) if not one.side and one.left_at < 0 else ():
+    sides_in_file = {conversation.side for conversation in conversations}
+    for conversation in conversations:
+        session = conversation.session
+        sides = {text_of(started.get("agent_id")) for started in conversation.log.recorded.get("subagents") or ()}
+        for side in sorted(sides - sides_in_file) if not conversation.side and conversation.left_at < 0 else ():
             if not (_ID.fullmatch(side) and _ID.fullmatch(session)):  # they become the name of a file
                 continue
             with suppress(OSError, TraceError):  # which reading that file says
@@ -102,19 +106,25 @@ def _has_own_file(session: str, file: TraceFile) -> bool:
 def _of_side(file: TraceFile, name: str, session: str, side: str) -> Iterator[Run]:
     """Yield the run of a sub-agent from its own file, if there is one."""
     for pattern in _OWN_FILES:
-        other = file.beside(pattern.format(session=session, side=side))
-        if other is None or sniff(other):
+        side_file = file.beside(pattern.format(session=session, side=side))
+        if side_file is None or sniff(side_file):
             continue
-        tree = _tree_of(other, other.records())
-        of_side = [one for one in tree.conversations() if (one.side, one.session) == (side, session)]
-        yield from _written(other, name, of_side, tree.titles)
+        tree = _tree_of(side_file, side_file.records())
+        of_side = [
+            conversation
+            for conversation in tree.conversations()
+            if (conversation.side, conversation.session) == (side, session)
+        ]
+        yield from _written(side_file, name, of_side, tree.titles)
         return
 
 
 def _written(file: TraceFile, name: str, conversations: list[_RunLines], titles: dict[str, str]) -> Iterator[Run]:
-    for one in conversations:
-        with file.guarded(f"line {one.line}"):
-            yield one.write(file, name, position=f"line {one.line}" if len(conversations) > 1 else "", titles=titles)
+    for conversation in conversations:
+        with file.guarded(f"line {conversation.line}"):
+            yield conversation.write(
+                file, name, position=f"line {conversation.line}" if len(conversations) > 1 else "", titles=titles
+            )
 
 
 def _tree_of(file: TraceFile, records: Iterable[tuple[int, Any]]) -> _Tree:
@@ -170,19 +180,19 @@ class _RunLines:
         recorded = dict(self.log.recorded)
         summaries = [title for leaf, title in titles.items() if leaf in self.uuids or leaf == self.session]
         recorded |= known(titles=summaries)
-        about: dict[str, Any] = {"settings": {"recorded": recorded}}
+        fields: dict[str, Any] = {"settings": {"recorded": recorded}}
         parent_id = None
         if self.left_at >= 0 and self.parent is not None:
-            about |= {"tags": ("left",), "forked_from": ForkedFrom(self.parent.run_id, self.left_at)}
+            fields |= {"tags": ("left",), "forked_from": ForkedFrom(self.parent.run_id, self.left_at)}
         elif self.side:
-            about["agent"] = self.agent or "subagent"
+            fields["agent"] = self.agent or "subagent"
             parent_id = run_id_of(self.session) or None
         elif self.parent is not None:
-            about["continued_from"] = self.parent.run_id
+            fields["continued_from"] = self.parent.run_id
         elif self.log.copied_from:
-            about["forked_from"] = ForkedFrom(run_id_of(self.log.copied_from), self.log.copied_replies)
+            fields["forked_from"] = ForkedFrom(run_id_of(self.log.copied_from), self.log.copied_replies)
         model = self.log.model
-        writer = file.writer(name, position, run_id=self.run_id, parent_id=parent_id, model=model, **about)
+        writer = file.writer(name, position, run_id=self.run_id, parent_id=parent_id, model=model, **fields)
         return self.log.write(writer, model)
 
 
@@ -205,8 +215,12 @@ class _Tree:
 
     def conversations(self) -> list[_RunLines]:
         """Return those that hold a message: sessions before what belongs to them, without what others copied of that."""
-        inner = [one for one in (*self._left, *self._sides.values()) if len(one.log.items) > one.log.copied]
-        return [*[one for one in self._sessions.values() if one.log.items], *inner]
+        inner = [
+            conversation
+            for conversation in (*self._left, *self._sides.values())
+            if len(conversation.log.items) > conversation.log.copied
+        ]
+        return [*[conversation for conversation in self._sessions.values() if conversation.log.items], *inner]
 
     def take(self, line: int, record: dict[str, Any]) -> None:
         """Take a line."""
@@ -221,17 +235,17 @@ class _Tree:
         if kind not in _KINDS or kind == "file-history-snapshot":
             return
         self._is_linked |= parent in self._owner
-        one = self._conversation(line, record, uuid, parent)
+        conversation = self._conversation(line, record, uuid, parent)
         before = self._message.get(parent, parent)
-        is_start = not one.side and not before and record.get("parentUuid", "") is None
-        if kind in _MESSAGES and (before or is_start) and one.log.is_prompt(record):
-            self._go_back(one, line, before)
+        is_start = not conversation.side and not before and record.get("parentUuid", "") is None
+        if kind in _MESSAGES and (before or is_start) and conversation.log.is_prompt(record):
+            self._go_back(conversation, line, before)
         if uuid:
-            self._owner[uuid] = one
+            self._owner[uuid] = conversation
             self._message[uuid] = before if before and kind not in _MESSAGES else uuid
-            one.uuids.append(uuid)
+            conversation.uuids.append(uuid)
         if kind != "progress":
-            one.log.take(record)
+            conversation.log.take(record)
         if kind == "assistant":
             self._note_spawned(record)
 
@@ -259,28 +273,28 @@ class _Tree:
         earlier = one.prompts.get(before)
         if earlier is not None and (before or self._is_linked):
             from_line, from_uuid, from_item = earlier
-            left = _RunLines(from_line, one.side, parent=one)
-            left.uuids, one.uuids = one.uuids[from_uuid:], one.uuids[:from_uuid]
+            branch = _RunLines(from_line, one.side, parent=one)
+            branch.uuids, one.uuids = one.uuids[from_uuid:], one.uuids[:from_uuid]
             after, one.log.items = one.log.items[from_item:], one.log.items[:from_item]
             copied_after, one.log.copied = max(0, one.log.copied - from_item), min(one.log.copied, from_item)
-            left.left_at = kept = self._share_beginning(one, left)
-            moved = len(left.log.items) - from_item
-            left.log.items += after
-            left.log.copied += copied_after
+            branch.left_at = kept = self._share_beginning(one, branch)
+            moved = len(branch.log.items) - from_item
+            branch.log.items += after
+            branch.log.copied += copied_after
             while one.branches and one.branches[-1].left_at > kept:  # they left what is now in this branch
-                other = one.branches.pop()
-                other.parent, other.left_at = left, other.left_at - kept
-                left.branches.insert(0, other)
-            one.branches.append(left)
-            left.log.recorded = {name: one.log.recorded[name] for name in ("session", "cwd") if name in one.log.recorded}
-            self._owner |= dict.fromkeys(left.uuids, left)
-            left.prompts = {
-                place: (at_line, uuid - from_uuid, item + moved)
-                for place, (at_line, uuid, item) in one.prompts.items()
-                if uuid >= from_uuid and place != before
+                inner = one.branches.pop()
+                inner.parent, inner.left_at = branch, inner.left_at - kept
+                branch.branches.insert(0, inner)
+            one.branches.append(branch)
+            branch.log.recorded = {name: one.log.recorded[name] for name in ("session", "cwd") if name in one.log.recorded}
+            self._owner |= dict.fromkeys(branch.uuids, branch)
+            branch.prompts = {
+                message: (at_line, uuid - from_uuid, item + moved)
+                for message, (at_line, uuid, item) in one.prompts.items()
+                if uuid >= from_uuid and message != before
             }
-            one.prompts = {place: there for place, there in one.prompts.items() if there[1] < from_uuid}
-            self._left.append(left)
+            one.prompts = {message: prompt for message, prompt in one.prompts.items() if prompt[1] < from_uuid}
+            self._left.append(branch)
         one.prompts[before] = line, len(one.uuids), len(one.log.items)
 
     def _share_beginning(self, one: _RunLines, other: _RunLines) -> int:
@@ -294,8 +308,8 @@ class _Tree:
     def _note_spawned(self, record: dict[str, Any]) -> None:
         for block in record["message"]["content"]:
             if isinstance(block, dict) and block.get("type") == "tool_use" and block.get("name") in _SPAWNING:
-                given = block.get("input") or {}
-                self._spawned[text_of(given.get("prompt"))] = text_of(given.get("subagent_type"))
+                arguments = block.get("input") or {}
+                self._spawned[text_of(arguments.get("prompt"))] = text_of(arguments.get("subagent_type"))
 
     def _kind_of_agent(self, record: dict[str, Any]) -> str:
         from_line = text_of(record.get("attributionAgent") or record.get("agentType"))

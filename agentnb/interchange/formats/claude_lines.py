@@ -72,7 +72,7 @@ class ClaudeLog(SessionLog):
             return False
         content = record["message"].get("content")
         blocks = content if isinstance(content, list) else [content]
-        if any(isinstance(one, dict) and one.get("type") == "tool_result" for one in blocks):
+        if any(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks):
             return False
         text = texts_of(parts_of(content))
         return not _author(record, text) and not text.startswith(_INTERRUPTED)
@@ -102,16 +102,16 @@ class ClaudeLog(SessionLog):
                 self.say(parts, author=author, at=at)
 
     def _tool_result(self, block: dict[str, Any], record: dict[str, Any], at: Any) -> None:
-        told = record.get("toolUseResult")
-        told = told if isinstance(told, dict) else {}
+        details = record.get("toolUseResult")
+        details = details if isinstance(details, dict) else {}
         parts = parts_of(block.get("content"))
         text = texts_of(parts)
         failed = block.get("is_error") is True
         code = next((code for start, code in _ERRORS if text.startswith(start)), "tool_error") if failed else None
-        took = told.get("durationMs", told.get("totalDurationMs"))
+        took = details.get("durationMs", details.get("totalDurationMs"))
         call_id = text_of(block.get("tool_use_id"))
-        if text_of(told.get("agentId")):
-            self.recorded.setdefault("subagents", []).append({"call_id": call_id, "agent_id": told["agentId"]})
+        if text_of(details.get("agentId")):
+            self.recorded.setdefault("subagents", []).append({"call_id": call_id, "agent_id": details["agentId"]})
         self.result(call_id, parts, error_code=code, at=at, seconds=seconds_of(took))
 
     def _assistant(self, record: dict[str, Any]) -> None:
@@ -130,8 +130,8 @@ class ClaudeLog(SessionLog):
             if message_id:
                 self._parts_of_replies[message_id] = reply
         reply.parts += parts
-        made = {call.id for call in reply.calls if call.id}
-        reply.calls += [call for call in calls if call.id not in made]
+        call_ids = {call.id for call in reply.calls if call.id}
+        reply.calls += [call for call in calls if call.id not in call_ids]
         reply.stop_reason = text_of(message.get("stop_reason")) or reply.stop_reason
         reply.usage = _later(reply.usage, usage_of(message.get("usage"), record.get("costUSD")))
         reply.seconds = seconds_of(record.get("durationMs")) or reply.seconds
@@ -143,10 +143,10 @@ class ClaudeLog(SessionLog):
     def _system(self, record: dict[str, Any]) -> None:
         kind, text, at = record.get("subtype"), text_of(record.get("content")), time_of(record.get("timestamp"))
         if kind in ("compact_boundary", "microcompact_boundary"):
-            about = record.get("compactMetadata") or record.get("microcompactMetadata") or {}
-            before, round_count = about.get("preTokens"), len(self.replies)
-            told = known(trigger=about.get("trigger"), tokens_before=before, after_rounds=round_count)
-            self.recorded.setdefault("compactions", []).append(told)
+            metadata = record.get("compactMetadata") or record.get("microcompactMetadata") or {}
+            before, round_count = metadata.get("preTokens"), len(self.replies)
+            compaction = known(trigger=metadata.get("trigger"), tokens_before=before, after_rounds=round_count)
+            self.recorded.setdefault("compactions", []).append(compaction)
         elif kind == "api_error":
             attempt, most = record.get("retryAttempt"), record.get("maxRetries")
             self.warn(f"The API returned an error (attempt {attempt} of {most}): {_error_text(record)}", at)
@@ -160,10 +160,10 @@ class ClaudeLog(SessionLog):
 
     def _attachment(self, record: dict[str, Any]) -> None:
         """Take what the person typed while the agent worked, which newer versions record as an attachment."""
-        about = record.get("attachment") or {}
-        if about.get("type") != "queued_command":
+        attachment = record.get("attachment") or {}
+        if attachment.get("type") != "queued_command":
             return
-        parts = parts_of(about.get("prompt"))
+        parts = parts_of(attachment.get("prompt"))
         text = texts_of(parts)
         if text in self._said_from_queue:
             self._said_from_queue.remove(text)
@@ -175,13 +175,13 @@ class ClaudeLog(SessionLog):
 
     def _queued(self, record: dict[str, Any]) -> None:
         """Follow the queue of what was typed while the agent worked. What is removed from it was told to the agent at once."""
-        what, text = record.get("operation"), text_of(record.get("content"))
-        if what == "enqueue" and text:
+        operation, text = record.get("operation"), text_of(record.get("content"))
+        if operation == "enqueue" and text:
             self._queue.append(text)
-        elif what == "popAll":  # back into the input box
+        elif operation == "popAll":  # back into the input box
             self._queue.clear()
-        elif what == "remove":
-            typed = next((one for one in self._queue if not _author({}, one)), None)
+        elif operation == "remove":
+            typed = next((queued for queued in self._queue if not _author({}, queued)), None)
             if typed is None:
                 return
             self._queue.remove(typed)
@@ -217,8 +217,8 @@ def _author(record: dict[str, Any], text: str) -> str:
     if text.startswith(_COMMANDS):
         return COMMAND
     origin = record.get("origin")
-    told = isinstance(origin, dict) and origin.get("kind") not in (None, "human")
-    return PRODUCT if record.get("isMeta") or told or text.startswith(_NOTICES) else ""
+    is_notice = isinstance(origin, dict) and origin.get("kind") not in (None, "human")
+    return PRODUCT if record.get("isMeta") or is_notice or text.startswith(_NOTICES) else ""
 
 
 def _pieces(content: Any) -> tuple[list[AnyPart], list[ToolCall], list[dict[str, Any]]]:
@@ -244,10 +244,10 @@ def _server_result(content: Any) -> Any:
     if not isinstance(content, list):
         return content if isinstance(content, str | dict) else ""
     return [
-        {"type": "text", "text": f"{one.get('title', '')} {one['url']}".strip()}
-        if isinstance(one, dict) and "url" in one
-        else one
-        for one in content
+        {"type": "text", "text": f"{item.get('title', '')} {item['url']}".strip()}
+        if isinstance(item, dict) and "url" in item
+        else item
+        for item in content
     ]
 
 
@@ -260,7 +260,7 @@ def _later(before: Usage, now: Usage) -> Usage:
     """Return the usage of a reply whose lines each report it; those that came early did not know all of its output."""
     if before is UNKNOWN or now is UNKNOWN:
         return before if now is UNKNOWN else now
-    outputs = [one.output for one in (before, now) if one.output is not None]
+    outputs = [usage.output for usage in (before, now) if usage.output is not None]
     return replace(
         now,
         input=before.input if now.input is None else now.input,

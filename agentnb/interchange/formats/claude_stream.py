@@ -35,7 +35,7 @@ def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
     records = first_records(file)
     if file.kind == "json" and isinstance(file.first, list):
-        records = [one for one in file.first if isinstance(one, dict)]
+        records = [item for item in file.first if isinstance(item, dict)]
     return "" if any(map(_is_line, records)) else "its lines have no type with a session_id"
 
 
@@ -56,10 +56,10 @@ def read(file: TraceFile) -> Iterator[Run]:
     for number, record in _records(file):
         with file.guarded(f"line {number}"):
             sessions.setdefault(text_of(record.get("session_id")), _Session(number)).take(record)
-    found = {session: one for session, one in sessions.items() if one.holds_something}
-    for session, one in found.items():
-        yield from with_nested_usage(one.write(file, session, f"line {one.line}" if len(found) > 1 else ""))
-    if not found:
+    nonempty = {session: lines for session, lines in sessions.items() if lines.holds_something}
+    for session, lines in nonempty.items():
+        yield from with_nested_usage(lines.write(file, session, f"line {lines.line}" if len(nonempty) > 1 else ""))
+    if not nonempty:
         file.note("It holds no message")
 
 
@@ -96,8 +96,8 @@ class _Session:
         elif kind == "system" and subtype == "init":
             self._opening = self._opening or record
         elif kind == "system" and subtype == "compact_boundary":
-            told = record.get("compact_metadata") or {}
-            self._log.take({**record, "compactMetadata": {**told, "preTokens": told.get("pre_tokens")}})
+            metadata = record.get("compact_metadata") or {}
+            self._log.take({**record, "compactMetadata": {**metadata, "preTokens": metadata.get("pre_tokens")}})
             self._is_compacted = True
         elif kind in _MESSAGES:
             started_by = text_of(record.get("parent_tool_use_id"))
@@ -114,12 +114,14 @@ class _Session:
         if not self._log.replies and text_of(self._result.get("result")):  # the result stands alone
             self._log.reply(self._only_reply())
         model = self._log.model or text_of(self._opening.get("model"))
-        about = known(**{name: self._opening.get(name) for name in _RECORDED}, session=session)
-        about |= known(**{name: self._result.get(name) for name in _OF_RESULT}, **self._log.recorded)
+        recorded = known(**{name: self._opening.get(name) for name in _RECORDED}, session=session)
+        recorded |= known(**{name: self._result.get(name) for name in _OF_RESULT}, **self._log.recorded)
         named = self._opening.get("tools")
-        tools = tuple(ToolSpec(one) for one in (named if isinstance(named, list) else ()) if isinstance(one, str))
+        tools = tuple(
+            ToolSpec(tool_name) for tool_name in (named if isinstance(named, list) else ()) if isinstance(tool_name, str)
+        )
         with file.guarded(position):
-            writer = file.writer(NAME, position, run_id=run_id, model=model, tools=tools, settings={"recorded": about})
+            writer = file.writer(NAME, position, run_id=run_id, model=model, tools=tools, settings={"recorded": recorded})
             writer.total(total_of(cost=self._result.get("total_cost_usd")), has_nested_cost=bool(self._nested))
             yield self._log.write(writer, model, end=lambda: self._end(writer))
         for number, (call_id, log) in enumerate(self._nested.items(), 1):
@@ -140,8 +142,8 @@ class _Session:
     def _kind(self, call_id: str) -> str:
         """Return the kind of a sub-agent, as the call that started it names it."""
         calls = (call for reply in self._log.replies for call in reply.calls if call.id == call_id)
-        given = next((call.arguments for call in calls), None)
-        return text_of(given.get("subagent_type")) or "subagent" if isinstance(given, dict) else "subagent"
+        arguments = next((call.arguments for call in calls), None)
+        return text_of(arguments.get("subagent_type")) or "subagent" if isinstance(arguments, dict) else "subagent"
 
     def _end(self, writer: RunWriter) -> Run | None:
         """End the run as the result says; None if there is none."""
@@ -151,6 +153,6 @@ class _Session:
             return limited(writer, _LIMITS[subtype], seconds=seconds)
         if result.get("is_error") is True or subtype.startswith("error"):
             errors = result.get("errors")
-            told = text_of(result.get("result")) or (json_text(errors) if errors else subtype)
-            return fail(writer, subtype if subtype.startswith("error") else "ApiError", told, seconds=seconds)
+            message = text_of(result.get("result")) or (json_text(errors) if errors else subtype)
+            return fail(writer, subtype if subtype.startswith("error") else "ApiError", message, seconds=seconds)
         return writer.finish("completed", "natural", seconds=seconds) if result else None

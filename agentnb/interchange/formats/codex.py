@@ -230,21 +230,21 @@ class _Session:
 
 def _parent_of(source: Any) -> str:
     """Return the id of the session that started this one as a sub-agent."""
-    told = source.get("subagent") if isinstance(source, dict) else None
-    told = told.get("thread_spawn") if isinstance(told, dict) else None
-    return text_of(told.get("parent_thread_id")) if isinstance(told, dict) else ""
+    spawn = source.get("subagent") if isinstance(source, dict) else None
+    spawn = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
+    return text_of(spawn.get("parent_thread_id")) if isinstance(spawn, dict) else ""
 
 
 def _call(item: dict[str, Any]) -> ToolCall:
     kind = item["type"]
     function = item.get("function")
     named = item.get("name") or (function.get("name") if isinstance(function, dict) else "")
-    given = item.get("arguments")
+    arguments = item.get("arguments")
     if kind == "custom_tool_call":  # its input is free text
-        given = {"input": item.get("input")}
+        arguments = {"input": item.get("input")}
     elif kind in ("local_shell_call", "web_search_call"):
-        named, given = named or kind.removesuffix("_call"), item.get("action")
-    return ToolCall(str(named or ""), given, text_of(item.get("call_id") or item.get("id")))
+        named, arguments = named or kind.removesuffix("_call"), item.get("action")
+    return ToolCall(str(named or ""), arguments, text_of(item.get("call_id") or item.get("id")))
 
 
 def _output(output: Any) -> tuple[list[AnyPart], dict[str, Any]]:
@@ -254,12 +254,12 @@ def _output(output: Any) -> tuple[list[AnyPart], dict[str, Any]]:
         with suppress(msgspec.DecodeError):
             output = msgspec.json.decode(output)
     if isinstance(output, dict):
-        about = output.get("metadata")
-        about = about if isinstance(about, dict) else output
-        exit_code, seconds = about.get("exit_code", output.get("exitCode")), about.get("duration_seconds")
+        details = output.get("metadata")
+        details = details if isinstance(details, dict) else output
+        exit_code, seconds = details.get("exit_code", output.get("exitCode")), details.get("duration_seconds")
         success = output.get("success")
-        told = [output[name] for name in ("output", "content", "stdout", "stderr") if output.get(name)]
-        parts = [part for one in told for part in parts_of(one)]
+        contents = [output[name] for name in ("output", "content", "stdout", "stderr") if output.get(name)]
+        parts = [part for content in contents for part in parts_of(content)]
     else:
         parts = parts_of(output)
     head = parts[0].text[:300] if parts and isinstance(parts[0], Text) else ""

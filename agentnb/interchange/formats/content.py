@@ -82,7 +82,7 @@ def parts_of(content: Any) -> list[AnyPart]:
         return [Text(content)] if content.strip() else []
     if isinstance(content, dict):
         content = [content]
-    parts = (_part(one) for one in content)
+    parts = (_part(item) for item in content)
     return [part for part in parts if part is not None and not (isinstance(part, Text) and not part.text)]
 
 
@@ -90,10 +90,10 @@ def result_parts(content: Any) -> list[AnyPart]:
     """Return the parts of a tool's result: as `parts_of`, and whatever is no such content as the text of its JSON."""
     if content is None or isinstance(content, str):
         return parts_of(content)
-    listed = content if isinstance(content, list) else [content]
+    items = content if isinstance(content, list) else [content]
     parts: list[AnyPart] = []
-    for one in listed:
-        if isinstance(one, str | dict) and (part := _part(one)) is not None:
+    for item in items:
+        if isinstance(item, str | dict) and (part := _part(item)) is not None:
             parts.append(part)
         else:
             parts = []
@@ -127,8 +127,8 @@ def _part(one: Any) -> AnyPart | None:
         return Text(one)
     kind = one.get("type")
     if kind in _TEXTS:
-        told = one.get("text", one.get("refusal"))
-        return Text(told if isinstance(told, str) else json_text(told or ""))
+        value = one.get("text", one.get("refusal"))
+        return Text(value if isinstance(value, str) else json_text(value or ""))
     if kind in ("thinking", "reasoning"):
         return Thinking(str(one.get("thinking") or one.get("reasoning") or one.get("text") or ""))
     if kind in ("image_url", "input_image", "image"):
@@ -153,18 +153,18 @@ def _picture(one: dict[str, Any]) -> AnyPart | None:
 def _named(kind: str, one: dict[str, Any]) -> Text:
     """Return the text of sound, a file or a document; without one, a line that names it."""
     inner = one.get(kind)
-    about: dict[str, Any] = inner if isinstance(inner, dict) else one
-    if isinstance(transcript := about.get("transcript"), str):
+    fields: dict[str, Any] = inner if isinstance(inner, dict) else one
+    if isinstance(transcript := fields.get("transcript"), str):
         return Text(transcript)
-    source = about.get("source")
+    source = fields.get("source")
     if isinstance(source, dict):
         if source.get("type") == "text" and isinstance(source.get("data"), str):
             return Text(source["data"])
         if source.get("type") == "content":
             return Text(text_of(source.get("content")))
-        about = {**source, **about}
+        fields = {**source, **fields}
     if kind == "search_result":
-        return Text(text_of(about.get("content")) or f"[search result: {about.get('title')}]")
-    told = [about.get(key) for key in ("title", "filename", "file_url", "url", "file_id", "id", "format", "media_type")]
-    name = next((one for one in told if isinstance(one, str) and one), "")
+        return Text(text_of(fields.get("content")) or f"[search result: {fields.get('title')}]")
+    candidates = [fields.get(key) for key in ("title", "filename", "file_url", "url", "file_id", "id", "format", "media_type")]
+    name = next((candidate for candidate in candidates if isinstance(candidate, str) and candidate), "")
     return Text(f"[{_NAMED[kind]}: {name[:MAX_ADDRESS]}]" if name else f"[{_NAMED[kind]}]")

@@ -68,22 +68,22 @@ class Conversations:
         """Take an exchange; yield its conversation if that is whole, or the one that rested longest if there are too many."""
         start = next((at for at, step in enumerate(exchange.steps) if not isinstance(step, SystemPrompt)), len(exchange.steps))
         history = exchange.steps[start:]
-        found, known = self._find(exchange, history)
-        if found is None:
-            found = OpenConversation(exchange, self._begun)
+        conversation, held_steps = self._find(exchange, history)
+        if conversation is None:
+            conversation = OpenConversation(exchange, self._begun)
             self._begun += 1
-            found.steps += exchange.steps[:start]
+            conversation.steps += exchange.steps[:start]
         else:
-            self._all.remove(found)
-            self._forget(found)
-        found.add(exchange, history[known:])
-        if found.is_whole:
-            yield found
+            self._all.remove(conversation)
+            self._forget(conversation)
+        conversation.add(exchange, history[held_steps:])
+        if conversation.is_whole:
+            yield conversation
             return
-        self._all.append(found)
-        found.keys = {_key(history), *({exchange.id, exchange.follows} - {""})}
-        for key in found.keys:
-            self._open.setdefault(key, []).append(found)
+        self._all.append(conversation)
+        conversation.keys = {_key(history), *({exchange.id, exchange.follows} - {""})}
+        for key in conversation.keys:
+            self._open.setdefault(key, []).append(conversation)
         if len(self._all) > MAX_OPEN:
             rested = self._all.pop(0)
             self._forget(rested)
@@ -95,7 +95,7 @@ class Conversations:
 
     def _forget(self, one: OpenConversation) -> None:
         for key in one.keys:
-            self._open[key] = [other for other in self._open[key] if other is not one]
+            self._open[key] = [entry for entry in self._open[key] if entry is not one]
             if not self._open[key]:
                 del self._open[key]
 
@@ -108,11 +108,11 @@ class Conversations:
             key = hash((key, signature(step)))
             keys.append(key)
         for length in range(len(keys), 0, -1):
-            for one in reversed(self._open.get(keys[length - 1], ())):
-                if own_ids(one.first) != own_ids(exchange):
+            for conversation in reversed(self._open.get(keys[length - 1], ())):
+                if own_ids(conversation.first) != own_ids(exchange):
                     continue
-                if bool(one.error) if length == len(keys) else _goes_on(one, history[length:]):
-                    return one, length
+                if bool(conversation.error) if length == len(keys) else _goes_on(conversation, history[length:]):
+                    return conversation, length
         return None, 0
 
 
@@ -143,14 +143,14 @@ def _spoken(steps: Iterable[Step]) -> tuple[str, list[str]]:
 def _echo_length(steps: list[Step]) -> int:
     """Return how many of the first steps are of the model: the reply before, which the request repeats."""
     own = (isinstance(step, Reply) or (isinstance(step, Result) and step.inside) for step in steps)
-    return next((place for place, is_own in enumerate(own) if not is_own), len(steps))
+    return next((index for index, is_own in enumerate(own) if not is_own), len(steps))
 
 
 def _after_echo(steps: list[Step], reply: list[Step]) -> list[Step]:
     """Return the steps after the repeated reply. If the client gave its calls other ids, the results get those of the reply."""
     length = _echo_length(steps)
     named = zip(_call_ids(steps[:length]), _call_ids(reply), strict=False)
-    ids = {given: own for given, own in named if given != own}
+    ids = {client_id: own for client_id, own in named if client_id != own}
     return [
         step._replace(call_id=ids.get(step.call_id, step.call_id)) if isinstance(step, Result) else step
         for step in steps[length:]
@@ -173,16 +173,18 @@ def runs_of(file: TraceFile, name: str, exchanges: Iterable[Exchange], *, severa
     done: list[OpenConversation] = []
     try:
         for exchange in exchanges:
-            for one in conversations.add(exchange):
+            for conversation in conversations.add(exchange):
                 if several is None:
-                    done.append(one)
+                    done.append(conversation)
                 else:
-                    yield from _run(file, name, one, one.first.position if several else "")
+                    yield from _run(file, name, conversation, conversation.first.position if several else "")
     except TraceError as error:
         failure = error
-    left = sorted([*done, *conversations.rest()], key=lambda one: one.number)
-    for one in left:
-        yield from _run(file, name, one, one.first.position if several or (several is None and len(left) > 1) else "")
+    remaining = sorted([*done, *conversations.rest()], key=lambda one: one.number)
+    for conversation in remaining:
+        yield from _run(
+            file, name, conversation, conversation.first.position if several or (several is None and len(remaining) > 1) else ""
+        )
     if failure is not None:
         raise failure
 
@@ -197,8 +199,8 @@ def run_of_conversation(file: TraceFile, name: str, one: OpenConversation, posit
     settings = {"recorded": dict(one.first.recorded)} if one.first.recorded else {}
     tools = tuple(one.tools.values())
     run_id, parent_id = own_ids(one.first)
-    about: dict[str, Any] = {"run_id": run_id, "parent_id": parent_id, "settings": settings}
-    writer = file.writer(name, position, model=one.first.model, tools=tools, **about)
+    fields: dict[str, Any] = {"run_id": run_id, "parent_id": parent_id, "settings": settings}
+    writer = file.writer(name, position, model=one.first.model, tools=tools, **fields)
     hand_over(writer, one.steps)
     return finish(writer, one.reply, one.error)
 
