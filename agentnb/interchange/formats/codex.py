@@ -211,17 +211,17 @@ class _Session:
             log = SessionLog()
             log.items = [*self.events.items, *self.log.items]
             log.copied = self.events.copied
-        about = self._about | known(
+        recorded = self._about | known(
             effort=self._context.get("effort"),
             approval_policy=self._context.get("approval_policy"),
             sandbox_policy=self._context.get("sandbox_policy"),
         )
         model = log.model or self._model
         parent = _parent_of(self._about.get("source"))
-        settings: dict[str, Any] = {"settings": {"recorded": about}} | ({"agent": "subagent"} if parent else {})
-        if source := run_id_of(text_of(about.get("forked_from"))):
+        settings: dict[str, Any] = {"settings": {"recorded": recorded}} | ({"agent": "subagent"} if parent else {})
+        if source := run_id_of(text_of(recorded.get("forked_from"))):
             settings["forked_from"] = ForkedFrom(source, log.copied_replies)
-        run_id = run_id_of(text_of(about.get("session")))
+        run_id = run_id_of(text_of(recorded.get("session")))
         writer = file.writer(NAME, run_id=run_id, parent_id=run_id_of(parent) or None, model=model, **settings)
         if self._system:
             writer.system(self._system)

@@ -42,7 +42,7 @@ def sniff(file: TraceFile) -> str:
     if lack := file.lacks("id", "messages", kind="json"):
         return lack
     items = file.document["messages"]
-    fits = isinstance(items, list) and any(isinstance(one, dict) and _is_item(one) for one in items[:5])
+    fits = isinstance(items, list) and any(isinstance(item, dict) and _is_item(item) for item in items[:5])
     return "" if fits else "its messages are not nested in messages"
 
 
@@ -82,10 +82,10 @@ def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str |
     tools: dict[str, ToolSpec] = {}
     log, recorded = SessionLog(), known(**{name: session.get(name) for name in _ABOUT})
     for index, item in enumerate(session["messages"]):
-        place = f"{position or 'message'} {index}"
-        with file.guarded(place):
+        item_position = f"{position or 'message'} {index}"
+        with file.guarded(item_position):
             if isinstance(item.get("sub_session"), dict):
-                inner.append((place, item["sub_session"]))
+                inner.append((item_position, item["sub_session"]))
             elif text_of(item.get("summary")):
                 log.compact(item["summary"])
             elif item.get("message") is not None:
@@ -94,20 +94,20 @@ def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str |
         file.note("It holds no message", position)
         return
     spoke = [reply.author for reply in log.replies if reply.author]
-    about: dict[str, Any] = {"agent": spoke[0]} if spoke else {}
+    fields: dict[str, Any] = {"agent": spoke[0]} if spoke else {}
     settings, model = {"recorded": recorded}, log.model
     ids: dict[str, Any] = {"run_id": run_id, "parent_id": parent, "tools": tools.values()}
     system = _take_system(log)
-    writer = file.writer(NAME, position, model=model, settings=settings, **ids, **about)
+    writer = file.writer(NAME, position, model=model, settings=settings, **ids, **fields)
     if system:
         writer.system(system)
     total = total_of(cost=session.get("cost"))  # its counts of tokens are those of the last response
     writer.total(total, has_nested_cost=bool(inner))
     run = log.write(writer, model)
     yield run
-    for place, one in inner:
-        with file.guarded(place):
-            yield from _runs(file, one, place, run.id, depth + 1)
+    for item_position, sub_session in inner:
+        with file.guarded(item_position):
+            yield from _runs(file, sub_session, item_position, run.id, depth + 1)
 
 
 def _message(log: SessionLog, wrapped: dict[str, Any]) -> dict[str, ToolSpec]:
@@ -130,17 +130,19 @@ def _message(log: SessionLog, wrapped: dict[str, Any]) -> dict[str, ToolSpec]:
     else:
         raise ValueError(f"the role {role!r} is unknown")
     return {
-        one["name"]: ToolSpec(one["name"], text_of(one.get("description")), one.get("parameters") or {})
-        for one in message.get("tool_definitions") or ()
+        definition["name"]: ToolSpec(
+            definition["name"], text_of(definition.get("description")), definition.get("parameters") or {}
+        )
+        for definition in message.get("tool_definitions") or ()
     }
 
 
 def _take_system(log: SessionLog) -> str:
     """Take the system messages that stand first out of the log."""
-    told = []
+    texts = []
     while log.items and getattr(log.items[0], "author", "") == "system":
-        told += [part.text for part in log.items.pop(0).parts if isinstance(part, Text)]  # type: ignore[union-attr]
-    return "\n\n".join(told)
+        texts += [part.text for part in log.items.pop(0).parts if isinstance(part, Text)]  # type: ignore[union-attr]
+    return "\n\n".join(texts)
 
 
 def _usage(message: dict[str, Any]) -> Usage:
@@ -182,13 +184,13 @@ def _session(file: TraceFile, opened: sqlite3.Connection, session_id: str, above
         return session | {"messages": msgspec.json.decode(row["messages"] or "[]")}
     order = "position" if "position" in columns(opened, "session_items") else "rowid"
     items = opened.execute(f"SELECT * FROM session_items WHERE session_id = ? ORDER BY {order}", (session_id,))
-    found: list[Any] = []
-    for place, item in enumerate(items.fetchall()):
-        with file.guarded(f"session {session_id}, item {place}"):
-            found.append(_item(file, opened, dict(item), (*above, session_id)))
-    if not found and session.get("messages"):
-        found = msgspec.json.decode(session["messages"])
-    return session | {"messages": found}
+    messages: list[Any] = []
+    for index, item in enumerate(items.fetchall()):
+        with file.guarded(f"session {session_id}, item {index}"):
+            messages.append(_item(file, opened, dict(item), (*above, session_id)))
+    if not messages and session.get("messages"):
+        messages = msgspec.json.decode(session["messages"])
+    return session | {"messages": messages}
 
 
 def _item(file: TraceFile, opened: sqlite3.Connection, item: dict[str, Any], above: tuple[str, ...]) -> dict[str, Any]:
@@ -199,5 +201,5 @@ def _item(file: TraceFile, opened: sqlite3.Connection, item: dict[str, Any], abo
     message = msgspec.json.decode(item["message_json"])
     if isinstance(message, dict) and isinstance(message.get("message"), dict):  # nested, as in the document
         return {"message": message}
-    about = {"agentName": item.get("agent_name"), "implicit": bool(item.get("implicit"))}
-    return {"message": {**about, "message": message}}
+    fields = {"agentName": item.get("agent_name"), "implicit": bool(item.get("implicit"))}
+    return {"message": {**fields, "message": message}}

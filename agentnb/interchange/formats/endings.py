@@ -30,8 +30,8 @@ def limited(
 
 def recorded(about: Mapping[str, Any], *names: str, **more: Any) -> dict[str, Any]:
     """Return the settings of a run whose trace also records these; what is missing, None or empty is left out."""
-    found = {name: about[name] for name in names if name in about} | more
-    return {"recorded": encodable_data({name: value for name, value in found.items() if not _is_nothing(value)})}
+    fields = {name: about[name] for name in names if name in about} | more
+    return {"recorded": encodable_data({name: value for name, value in fields.items() if not _is_nothing(value)})}
 
 
 def _is_nothing(value: Any) -> bool:

@@ -88,8 +88,8 @@ def exchange_of(api: Api, record: Any, position: str = "") -> Exchange | None:
         return None
     asked, answered = request or {}, response or {}
     error = error_of(record) if response is None or response.get("error") else ""
-    rest = {key: value for key, value in record.items() if key not in {*REQUEST_KEYS, *RESPONSE_KEYS}}
-    extra = {} if record is request or record is response else rest
+    remaining = {key: value for key, value in record.items() if key not in {*REQUEST_KEYS, *RESPONSE_KEYS}}
+    extra = {} if record is request or record is response else remaining
     follows = asked.get("previous_response_id") or asked.get("conversation") or ""
     return Exchange(
         position,
@@ -106,11 +106,11 @@ def exchange_of(api: Api, record: Any, position: str = "") -> Exchange | None:
 
 def own_ids(exchange: Exchange) -> tuple[str, str | None]:
     """Return the ids of the run that agentnb saved as this request, and of its parent; empty and None for any other request."""
-    found = exchange.recorded.get("metadata")
-    if isinstance(found, dict) and isinstance(user := found.get("user_id"), str) and user.startswith(RUN_ID):
-        found = dict(one.split("=", 1) for one in user.split() if "=" in one)
-    ids = [found.get(key) for key in (RUN_ID, PARENT_ID)] if isinstance(found, dict) else []
-    run_id, parent_id = [one if isinstance(one, str) and _ID.fullmatch(one) else None for one in ids] or [None, None]
+    metadata = exchange.recorded.get("metadata")
+    if isinstance(metadata, dict) and isinstance(user := metadata.get("user_id"), str) and user.startswith(RUN_ID):
+        metadata = dict(entry.split("=", 1) for entry in user.split() if "=" in entry)
+    ids = [metadata.get(key) for key in (RUN_ID, PARENT_ID)] if isinstance(metadata, dict) else []
+    run_id, parent_id = [entry if isinstance(entry, str) and _ID.fullmatch(entry) else None for entry in ids] or [None, None]
     return run_id or "", parent_id
 
 
@@ -124,9 +124,9 @@ def find(value: Any, fits: Callable[[Any], bool], keys: Iterable[str], depth: in
     if fits(value):
         return value
     for key in keys if depth else ():
-        found = find(value.get(key), fits, keys, depth - 1)
-        if found is not None:
-            return found
+        match = find(value.get(key), fits, keys, depth - 1)
+        if match is not None:
+            return match
     return None
 
 
@@ -135,11 +135,11 @@ def error_of(record: Any) -> str:
     for _ in range(4):
         if not isinstance(record, dict):
             return ""
-        found = record.get("error")
-        if isinstance(found, dict) and found.get("message"):
-            return ": ".join(str(one) for one in (found.get("type") or found.get("code"), found["message"]) if one)
-        if isinstance(found, str) and found:
-            return found
+        error = record.get("error")
+        if isinstance(error, dict) and error.get("message"):
+            return ": ".join(str(part) for part in (error.get("type") or error.get("code"), error["message"]) if part)
+        if isinstance(error, str) and error:
+            return error
         record = next((record[key] for key in ("error", *RESPONSE_KEYS) if isinstance(record.get(key), dict)), None)
     return ""
 
@@ -147,9 +147,9 @@ def error_of(record: Any) -> str:
 def tool_specs(functions: Iterable[Any], schema: str = "parameters") -> tuple[ToolSpec, ...]:
     """Return the tools that these functions describe; ``schema``: the key of the schema of their arguments."""
     return tuple(
-        ToolSpec(one["name"], str(one.get("description") or ""), dict(object_of(one.get(schema))))
-        for one in functions
-        if isinstance(one, dict) and isinstance(one.get("name"), str)
+        ToolSpec(function["name"], str(function.get("description") or ""), dict(object_of(function.get(schema))))
+        for function in functions
+        if isinstance(function, dict) and isinstance(function.get("name"), str)
     )
 
 
@@ -164,10 +164,10 @@ def recorded_of(fields: dict[str, Any]) -> dict[str, Any]:
 def _without_keys(value: Any) -> Any:
     """Return plain data without the fields in which clients send keys and headers."""
     if isinstance(value, list):
-        return [_without_keys(one) for one in value]
+        return [_without_keys(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {key: _without_keys(one) for key, one in value.items() if str(key).lower() not in _SECRET}
+    return {key: _without_keys(item) for key, item in value.items() if str(key).lower() not in _SECRET}
 
 
 def _settings_of(request: dict[str, Any]) -> dict[str, Any]:

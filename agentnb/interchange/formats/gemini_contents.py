@@ -21,18 +21,18 @@ def is_content(value: Any) -> bool:
     if not isinstance(value, dict) or value.get("role", "user") not in ("user", "model", "function"):
         return False
     parts = value.get("parts")
-    return isinstance(parts, list) and all(isinstance(one, dict) for one in parts)
+    return isinstance(parts, list) and all(isinstance(part, dict) for part in parts)
 
 
 def is_conversation(value: Any) -> bool:
     """Return whether this is a list of contents."""
-    return isinstance(value, list) and bool(value) and all(is_content(one) and "role" in one for one in value)
+    return isinstance(value, list) and bool(value) and all(is_content(content) and "role" in content for content in value)
 
 
 def is_request(body: Any) -> bool:
     """Return whether this is the body of a request."""
     contents = body.get("contents") if isinstance(body, dict) else None
-    return isinstance(contents, list) and bool(contents) and all(is_content(one) for one in contents)
+    return isinstance(contents, list) and bool(contents) and all(is_content(content) for content in contents)
 
 
 def is_response(body: Any) -> bool:
@@ -44,8 +44,8 @@ def is_response(body: Any) -> bool:
 def request_steps(body: dict[str, Any]) -> list[Step]:
     """Return what a request says: its system instruction and its contents."""
     system = body.get("systemInstruction") or body.get("system_instruction") or {}
-    told = "\n\n".join(str(one.get("text") or "") for one in system.get("parts") or ())
-    first: list[Step] = [SystemPrompt(told)] if told else []
+    text = "\n\n".join(str(part.get("text") or "") for part in system.get("parts") or ())
+    first: list[Step] = [SystemPrompt(text)] if text else []
     return [*first, *steps_of(body["contents"])]
 
 
@@ -57,9 +57,9 @@ def steps_of(contents: Iterable[dict[str, Any]]) -> list[Step]:
         if content.get("role") == "model":
             steps.append(reply_of(parts))
             continue
-        answers = [one["functionResponse"] for one in parts if "functionResponse" in one]
-        steps += [_result(one) for one in answers]
-        spoken = [part for one in parts for part in parts_shown(one)]
+        answers = [item["functionResponse"] for item in parts if "functionResponse" in item]
+        steps += [_result(item) for item in answers]
+        spoken = [part for item in parts for part in parts_shown(item)]
         steps += [UserMessage(spoken)] if spoken or not answers else []
     return steps
 
@@ -67,8 +67,8 @@ def steps_of(contents: Iterable[dict[str, Any]]) -> list[Step]:
 def reply_of(parts: Iterable[dict[str, Any]], **about: Any) -> Reply:
     """Return the reply that parts of the model are."""
     parts = list(parts)
-    shown = [part for one in parts for part in parts_shown(one)]
-    return Reply(shown, [_call(one["functionCall"]) for one in parts if "functionCall" in one], **about)
+    shown = [part for item in parts for part in parts_shown(item)]
+    return Reply(shown, [_call(item["functionCall"]) for item in parts if "functionCall" in item], **about)
 
 
 def parts_shown(part: dict[str, Any]) -> list[AnyPart]:
@@ -94,9 +94,9 @@ def _call(made: dict[str, Any]) -> ToolCall:
 
 
 def _result(made: dict[str, Any]) -> Result:
-    told = made.get("response")
-    plain = told if not isinstance(told, dict) or len(told) != 1 else next(iter(told.values()))
-    is_error = isinstance(told, dict) and set(told) == {"error"}
+    response = made.get("response")
+    plain = response if not isinstance(response, dict) or len(response) != 1 else next(iter(response.values()))
+    is_error = isinstance(response, dict) and set(response) == {"error"}
     return Result(str(made.get("id") or ""), parts_of(json_text(plain)), str(made.get("name") or ""), is_error)
 
 
@@ -115,10 +115,10 @@ def usage_of(usage: Any) -> Usage:
     """Return the usage that the API reported. It counts thoughts beside the output; our output holds them."""
     if not isinstance(usage, dict):
         return Usage()
-    made, thought = count(usage.get("candidatesTokenCount")), count(usage.get("thoughtsTokenCount"))
+    output, thought = count(usage.get("candidatesTokenCount")), count(usage.get("thoughtsTokenCount"))
     return Usage(
         input=count(usage.get("promptTokenCount")),
-        output=made if thought is None else (made or 0) + thought,
+        output=output if thought is None else (output or 0) + thought,
         cache_read=count(usage.get("cachedContentTokenCount")),
         reasoning=thought,
     )
@@ -126,12 +126,12 @@ def usage_of(usage: Any) -> Usage:
 
 def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
     """Return the tools of a request: its function declarations."""
-    listed = tools if isinstance(tools, list) else [tools]
+    groups = tools if isinstance(tools, list) else [tools]
     functions = [
-        one
-        for each in listed
-        if isinstance(each, dict)
-        for one in each.get("functionDeclarations") or each.get("function_declarations") or ()
+        function
+        for group in groups
+        if isinstance(group, dict)
+        for function in group.get("functionDeclarations") or group.get("function_declarations") or ()
     ]
     return tool_specs(functions)
 

@@ -91,10 +91,10 @@ def is_answer(message: Any) -> bool:
 
 def tools_of(events: Events, attachments: dict[str, str]) -> tuple[ToolSpec, ...]:
     """Return the tools that these model calls were given."""
-    found = {tool.name: tool for event in events.models for tool in openai_chat.tools_of(event.get("tools"))}
+    by_name = {tool.name: tool for event in events.models for tool in openai_chat.tools_of(event.get("tools"))}
     return tuple(
         ToolSpec(tool.name, attached(tool.description, attachments), attached(tool.input_schema, attachments))
-        for tool in found.values()
+        for tool in by_name.values()
     )
 
 
@@ -125,8 +125,8 @@ class MessageReader:
         output = event.get("output") or {}
         choices = output.get("choices") or [{}]
         content = message.get("content")
-        used = [one for one in content if one.get("type") == "tool_use"] if isinstance(content, list) else []
-        calls = [_call(one) for one in message.get("tool_calls") or ()]
+        used = [item for item in content if item.get("type") == "tool_use"] if isinstance(content, list) else []
+        calls = [_call(item) for item in message.get("tool_calls") or ()]
         self._writer.reply(
             message_parts(message),
             [*map(_server_side_call, used), *calls],
@@ -136,10 +136,10 @@ class MessageReader:
             stop_reason=str(choices[0].get("stop_reason") or ""),
             metadata={"model": message["model"]} if message.get("model") else None,
         )
-        for one in used:  # the provider ran them
-            error = one.get("error")
-            text = str(error or one.get("result") or "")
-            self._writer.result(str(one.get("id") or ""), text, name=one["name"], error_code="tool_error" if error else None)
+        for item in used:  # the provider ran them
+            error = item.get("error")
+            text = str(error or item.get("result") or "")
+            self._writer.result(str(item.get("id") or ""), text, name=item["name"], error_code="tool_error" if error else None)
 
     def _event_of(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return the event of the model call that returned this message; calls before it that failed become warnings."""
@@ -159,11 +159,11 @@ class MessageReader:
         parts = message_parts(message)
         code = None
         if isinstance(error, dict):
-            kind, told = str(error.get("type") or "unknown"), str(error.get("message") or "")
+            kind, text = str(error.get("type") or "unknown"), str(error.get("message") or "")
             code = _ERROR_CODES.get(kind, kind)
             texts = [part.text for part in parts if isinstance(part, Text)]
-            if told and told not in "\n".join(texts):  # the model got it in place of the content
-                parts = [*(parts if any(texts) else ()), Text(told)]
+            if text and text not in "\n".join(texts):  # the model got it in place of the content
+                parts = [*(parts if any(texts) else ()), Text(text)]
         self._writer.result(
             call_id,
             parts,
@@ -181,8 +181,8 @@ def message_parts(message: dict[str, Any]) -> list[AnyPart]:
     parts: list[AnyPart] = [Thinking(thought)] if isinstance(thought, str) and thought else []
     if not isinstance(content, list):
         return parts + parts_of(content)
-    for one in content:
-        parts += _parts(one) if isinstance(one, dict) else parts_of([one])
+    for item in content:
+        parts += _parts(item) if isinstance(item, dict) else parts_of([item])
     return parts
 
 
@@ -225,9 +225,9 @@ def usage_of(usage: Any) -> Usage:
     """Return the usage of a model call. Tokens of the cache are part of the input, which Inspect may count beside it."""
     if not isinstance(usage, dict):
         return Usage()
-    sent, made, total = usage.get("input_tokens"), usage.get("output_tokens"), usage.get("total_tokens")
+    sent, received, total = usage.get("input_tokens"), usage.get("output_tokens"), usage.get("total_tokens")
     read, written = usage.get("input_tokens_cache_read"), usage.get("input_tokens_cache_write")
     cached = (read or 0) + (written or 0)
-    if cached and sent is not None and total == sent + (made or 0) + cached:
+    if cached and sent is not None and total == sent + (received or 0) + cached:
         sent += cached
-    return Usage(sent, made, read, written, usage.get("reasoning_tokens"), cost_of(usage.get("total_cost")))
+    return Usage(sent, received, read, written, usage.get("reasoning_tokens"), cost_of(usage.get("total_cost")))

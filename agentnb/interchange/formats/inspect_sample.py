@@ -42,10 +42,10 @@ class Log(NamedTuple):
     @classmethod
     def of(cls, format_name: str, header: dict[str, Any]) -> Log:
         """Return it, from the log without its samples."""
-        told = header["eval"]
-        about = {name: told[name] for name in _OF_EVAL if told.get(name)}
-        agent, model = str(told.get("solver") or "agent"), str(told.get("model") or "")
-        return cls(format_name, str(header.get("status") or "started"), model, agent, about)
+        evaluation = header["eval"]
+        fields = {name: evaluation[name] for name in _OF_EVAL if evaluation.get(name)}
+        agent, model = str(evaluation.get("solver") or "agent"), str(evaluation.get("model") or "")
+        return cls(format_name, str(header.get("status") or "started"), model, agent, fields)
 
 
 class _Sample(NamedTuple):
@@ -74,13 +74,13 @@ class _Sample(NamedTuple):
         if not events.models:
             return []
         last = events.models[-1]
-        given = last.get("input") or []
+        inputs = last.get("input") or []
         if last.get("input_refs"):  # later logs keep messages that many calls share once
             pool = (self.recorded.get("events_data") or {}).get("messages") or []
-            given = [message for first, end in last["input_refs"] for message in pool[first:end]]
+            inputs = [message for first, end in last["input_refs"] for message in pool[first:end]]
         reply = events.reply_of(last)
-        found: list[Any] = attached([*given, *([reply] if reply is not None else [])], self.attachments)
-        return found
+        conversation: list[Any] = attached([*inputs, *([reply] if reply is not None else [])], self.attachments)
+        return conversation
 
 
 @dataclass(slots=True)
@@ -96,13 +96,13 @@ class _Scope:
 def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]) -> Iterator[Run]:
     """Yield the run of a sample, then those of its sub-agents."""
     attachments = sample.get("attachments") or (sample.get("transcript") or {}).get("content") or {}
-    one = _Sample(file, log, position, sample, attachments)
+    source = _Sample(file, log, position, sample, attachments)
     messages = attached(sample["messages"], attachments) or []
     scopes = _scopes(_events_of(sample))
     main = scopes[0]
     if not any(scope.events.models for scope in scopes) and isinstance(output := sample.get("output"), dict):
         main.events.models.append({"output": output})  # the last call of a model: all that the log has of them
-    messages = messages or one.last_conversation(main.events)
+    messages = messages or source.last_conversation(main.events)
     nested: list[_Scope] = []
     for scope in scopes[1:]:
         if scope.events.is_in(messages, attachments):
@@ -111,7 +111,7 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
             nested.append(scope)
     run_id = stable_id(file, position, sample["id"], sample.get("epoch"), sample.get("uuid")) if nested else ""
     settings = recorded(sample, *_OF_SAMPLE, eval=log.about | {"status": log.status}, sample_uuid=sample.get("uuid"))
-    writer = one.writer(main.events, run_id=run_id, model=log.model, agent=log.agent, settings=settings)
+    writer = source.writer(main.events, run_id=run_id, model=log.model, agent=log.agent, settings=settings)
     has_prompt = any(isinstance(message, dict) and message.get("role") == "user" for message in messages)
     if isinstance(sample.get("input"), str) and not has_prompt:
         writer.say(attached(sample["input"], attachments))
@@ -128,7 +128,7 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
         parent = scope.parent
         while parent is not None and id(parent) not in ids:
             parent = parent.parent
-        yield _nested(one, scope, run_id=ids[id(scope)], parent_id=ids[id(parent or main)])
+        yield _nested(source, scope, run_id=ids[id(scope)], parent_id=ids[id(parent or main)])
 
 
 def _nested(sample: _Sample, scope: _Scope, **about: str) -> Run:
@@ -137,8 +137,8 @@ def _nested(sample: _Sample, scope: _Scope, **about: str) -> Run:
     model = str(last.get("model") or sample.log.model)
     writer = sample.writer(scope.events, model=model, agent=scope.name or "agent", **about)
     reader = MessageReader(writer, scope.events, sample.attachments)
-    place = f"{sample.position} {scope.name}".strip()
-    sample.file.take_each(sample.last_conversation(scope.events), reader.take, place)
+    position = f"{sample.position} {scope.name}".strip()
+    sample.file.take_each(sample.last_conversation(scope.events), reader.take, position)
     return fail(writer, "model", last["error"]) if last.get("error") else writer.finish_without_end()
 
 
@@ -178,8 +178,8 @@ def _finish(writer: RunWriter, log: Log, sample: dict[str, Any], messages: list[
     at, seconds = time_of(sample.get("completed_at")) or _time_of_event(sample, -1), sample.get("total_time")
     error, limit = sample.get("error"), sample.get("limit")
     if error:
-        told = error if isinstance(error, dict) else {"message": error}
-        return fail(writer, _class_of(told), told.get("message"), at=at, seconds=seconds)
+        details = error if isinstance(error, dict) else {"message": error}
+        return fail(writer, _class_of(details), details.get("message"), at=at, seconds=seconds)
     if isinstance(limit, dict) and limit.get("type") == "operator":
         return writer.finish("cancelled", "operator", at=at, seconds=seconds)
     if isinstance(limit, dict):

@@ -43,9 +43,9 @@ def read(file: TraceFile) -> Iterator[Run]:
         with file.guarded(f"line {number}"):
             session.take(record)
     with file.guarded():
-        about: dict[str, Any] = {"settings": {"recorded": session.recorded}}
-        about |= {"agent": session.agent} if session.agent not in ("", "main") else {}
-        writer = file.writer(NAME, model=session.model, **about)
+        fields: dict[str, Any] = {"settings": {"recorded": session.recorded}}
+        fields |= {"agent": session.agent} if session.agent not in ("", "main") else {}
+        writer = file.writer(NAME, model=session.model, **fields)
         if session.system:
             writer.system(session.system)
         yield session.log.write(writer)

@@ -13,20 +13,20 @@ from agentnb.interchange.formats.session_log import text_of
 
 def kimi_parts(content: Any) -> list[AnyPart]:
     """Return the parts of a content, be it one or a list."""
-    found: list[AnyPart] = []
-    for one in content if isinstance(content, list) else [content]:
-        if isinstance(one, dict) and one.get("type") == "think":
-            found.append(Thinking(text_of(one.get("think"))))
+    parts: list[AnyPart] = []
+    for item in content if isinstance(content, list) else [content]:
+        if isinstance(item, dict) and item.get("type") == "think":
+            parts.append(Thinking(text_of(item.get("think"))))
         else:
-            found += parts_of(one)
-    return found
+            parts += parts_of(item)
+    return parts
 
 
 def add_piece(parts: list[AnyPart], piece: dict[str, Any]) -> None:
     """Add a piece of what the model thinks or says; pieces of one kind that follow each other are one."""
-    for one in kimi_parts(piece):
+    for part in kimi_parts(piece):
         last = parts[-1] if parts else None
-        if isinstance(one, Text | Thinking) and isinstance(last, Text | Thinking) and type(last) is type(one):
-            parts[-1] = replace(last, text=last.text + one.text)
+        if isinstance(part, Text | Thinking) and isinstance(last, Text | Thinking) and type(last) is type(part):
+            parts[-1] = replace(last, text=last.text + part.text)
         else:
-            parts.append(one)
+            parts.append(part)
