@@ -30,7 +30,7 @@ AGENT = "agent"
 MAX_INPUT = 100_000
 """Bytes of input messages up to which a model call repeats the whole conversation. Beyond, it has only new messages."""
 ONLY_END, UNKNOWN_TIMES, ONLY_DURATION, ONLY_START = "only the end", "unknown", "only the duration", "only the start"
-"""What is known of the times of a span, if that is not both."""
+"""Known times of a span, if not both."""
 _MICROSECOND = 1_000
 LONGEST = 1e10
 """Maximum seconds of a span: a damaged log may hold more than nanoseconds can represent."""

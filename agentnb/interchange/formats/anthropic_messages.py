@@ -33,7 +33,7 @@ _ERRORS = "_tool_result_error"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return what the file lacks to be of this format; empty if it is."""
     return sniff_records(file, API)
 
 

@@ -1,7 +1,7 @@
-"""Trajectories in ATIF, the Agent Trajectory Interchange Format of Harbor, versions 1.0 to 1.7.
+"""Trajectories in ATIF, Harbor's Agent Trajectory Interchange Format, versions 1.0 to 1.7.
 
-A step of the agent holds its message, its calls and their results. Trajectories of sub-agents within the file are nested runs.
-Steps that were copied from an earlier trajectory are the run's history.
+An agent step holds its message, its calls and their results. Trajectories of sub-agents within the file are nested runs. Steps
+copied from an earlier trajectory are the run's history.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ NAME = "atif"
 TITLE = "ATIF trajectory"
 RECORDS_END = "`stop_reason` in the `extra` of the last step"
 ENVIRONMENT = "environment"
-"""The author of an observation that no call asked for."""
+"""Author of an observation without a call."""
 _SOUND = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 _RECORDED = ("schema_version", "session_id", "notes", "final_metrics", "extra", "continued_trajectory_ref")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return what the file lacks to be of this format; empty if it is."""
     missing = file.lacks("schema_version", "agent", "steps")
     return missing or ("" if str(file.first["schema_version"]).startswith("ATIF") else "its schema_version is not of ATIF")
 
@@ -46,7 +46,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _own_id(record: dict[str, Any]) -> str:
-    """Return the trajectory's own id, if a run may have it."""
+    """Return the trajectory's own id, if it is a valid run id."""
     own_id = str(record.get("trajectory_id") or record.get("session_id") or "")
     return own_id if _SOUND.match(own_id) else ""
 
@@ -85,7 +85,7 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any], run_id: str, p
 
 
 def _rewards_beside(file: TraceFile) -> dict[str, Any]:
-    """Return the rewards that Harbor's verifier gave the trial: its folder holds that of the agent, with the trajectory."""
+    """Return the rewards of Harbor's verifier, from the trial folder around that of the trajectory."""
     if (result := file.beside("../result.json")) is not None and isinstance(result.first, dict):
         verified = result.first.get("verifier_result")
         rewards = verified.get("rewards") if isinstance(verified, dict) else None
@@ -101,7 +101,7 @@ def _rewards_beside(file: TraceFile) -> dict[str, Any]:
 
 
 def _in_time(steps: list[Any]) -> list[Any]:
-    """Return the steps with late ones where their times put them: Harbor writes calls without a result behind all others."""
+    """Return the steps with late ones moved to their times: Harbor writes calls without a result after all others."""
     if not any(_is_unanswered(step) for step in steps):
         return steps
     kept: list[tuple[datetime | None, Any]] = []
@@ -157,7 +157,7 @@ def _take(writer: RunWriter, step: dict[str, Any]) -> None:
 
 
 def _says_failed(step: dict[str, Any]) -> bool:
-    """Return whether the step says that its call failed. The form has no field for it; Harbor writes it for Claude Code."""
+    """True if the step records a failed call. ATIF has no field for it; Harbor adds it for Claude Code."""
     more = step.get("extra")
     return isinstance(more, dict) and more.get("tool_result_is_error") is True
 
@@ -184,7 +184,7 @@ def _reply(writer: RunWriter, step: dict[str, Any], parts: list[AnyPart]) -> Non
 
 
 def _observed(result: dict[str, Any]) -> list[AnyPart]:
-    """Return the content of a result, and a line for each trajectory of a sub-agent that it refers to."""
+    """Return the content of a result, and a line for each sub-agent trajectory that it references."""
     parts = _content(result.get("content"))
     for reference in result.get("subagent_trajectory_ref") or ():
         name = reference.get("trajectory_id") or reference.get("session_id") or reference.get("trajectory_path") or ""
@@ -193,7 +193,7 @@ def _observed(result: dict[str, Any]) -> list[AnyPart]:
 
 
 def _content(content: Any) -> list[AnyPart]:
-    """Return the parts of a message: a text, or from 1.6 on a list with pictures, which are files beside the trajectory."""
+    """Return the parts of a message: text, or since 1.6 a list with images, which are files beside the trajectory."""
     if not isinstance(content, list):
         return parts_of(content)
     parts: list[AnyPart] = []

@@ -1,8 +1,8 @@
 """Sessions of Claude Code: JSON Lines, one for each piece of a message.
 
-Lines form a tree by ``parentUuid``. A session is a run; so is each sub-agent, in the same file or in one of its own, and each
-branch that the person left by going back to an earlier message. What a branch shares with others, and what a forked or resumed
-session copied, is the run's history.
+Lines form a tree by ``parentUuid``. A session is a run; so is each sub-agent, in the same file or its own, and each branch that
+the user abandoned by rewinding to an earlier message. Lines that a branch shares with others, or that a forked or resumed
+session copied, are the run's history.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _KINDS = frozenset(
 )
 _MESSAGES = frozenset({"user", "assistant"})
 _OWN_FILES = ("agent-{side}.jsonl", "{session}_agent-{side}.jsonl", "{session}/subagents/agent-{side}.jsonl")
-"""Where the files of sub-agents are, beside that of their session."""
+"""File names of sub-agents, relative to the folder of their session's file."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 MAX_SHARED = 100_000
-"""Messages that branches of a file repeat from what they share; further branches begin without."""
+"""Maximum shared messages repeated in the branches of a file; further branches start without them."""
 _SPAWNING = frozenset({"Task", "Agent"})
 """Tools that start a sub-agent."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return what the file lacks to be of this format; empty if it is."""
     records = first_records(file)
     return "" if any(map(_is_line, records)) else "its lines have no type with a sessionId, or with a uuid and a message"
 
@@ -57,7 +57,7 @@ def _is_line(record: dict[str, Any]) -> bool:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield the run of each session, and those of its sub-agents and of the branches that were left."""
+    """Yield the run of each session, and those of its sub-agents and abandoned branches."""
     yield from runs_of(file, file.numbered(), NAME)
 
 
@@ -83,9 +83,9 @@ def runs_of(file: TraceFile, records: Iterable[tuple[int, Any]], name: str) -> I
 
 
 def _in_own_files(file: TraceFile, name: str, conversations: list[_RunLines]) -> Iterator[Run]:
-    """Yield the runs of sub-agents that the sessions of a file started and that have a file of their own beside it.
+    """Yield the runs of sub-agents of these sessions that have files of their own beside this one.
 
-    They are for the usage of these sessions: their own files give them as runs.
+    Used only to add their usage to the sessions; reading their own files yields them as runs.
     """
     sides_in_file = {conversation.side for conversation in conversations}
     for conversation in conversations:
@@ -104,7 +104,7 @@ def _has_own_file(session: str, file: TraceFile) -> bool:
 
 
 def _of_side(file: TraceFile, name: str, session: str, side: str) -> Iterator[Run]:
-    """Yield the run of a sub-agent from its own file, if there is one."""
+    """Yield the run of a sub-agent from its own file, if it has one."""
     for pattern in _OWN_FILES:
         side_file = file.beside(pattern.format(session=session, side=side))
         if side_file is None or sniff(side_file):
@@ -128,7 +128,7 @@ def _written(file: TraceFile, name: str, conversations: list[_RunLines], titles:
 
 
 def _tree_of(file: TraceFile, records: Iterable[tuple[int, Any]]) -> _Tree:
-    """Return the lines by conversation."""
+    """Group the lines by conversation."""
     tree = _Tree()
     for number, record in by_links(records, _links):
         with file.guarded(f"line {number}"):
@@ -137,7 +137,7 @@ def _tree_of(file: TraceFile, records: Iterable[tuple[int, Any]]) -> _Tree:
 
 
 def _links(record: dict[str, Any]) -> tuple[str, str]:
-    """Return the id of a line, and that of the line before it; empty where there is none."""
+    """Return the ids of a line and of its parent line, empty if missing."""
     return text_of(record.get("uuid")), text_of(record.get("parentUuid") or record.get("logicalParentUuid"))
 
 
@@ -149,27 +149,28 @@ class _RunLines:
     side: str = ""
     """Id of the sub-agent; empty for a session."""
     parent: _RunLines | None = None
-    """The conversation that this one shares its beginning with."""
+    """The conversation with which this one shares its beginning."""
     left_at: int = -1
-    """The round at which this branch was left; -1 unless it is one. ``parent`` is the conversation that went on."""
+    """Round at which this branch was abandoned, -1 for other conversations. ``parent`` is the conversation that continued."""
     is_continued: bool = False
-    """Whether another session of the file continues this one: its lines were copied."""
+    """True if another session in the file continues this one and has copied its lines."""
     agent: str = ""
     log: ClaudeLog = field(default_factory=ClaudeLog)
     uuids: list[str] = field(default_factory=list)
     branches: list[_RunLines] = field(default_factory=list)
-    """The branches that were left, in the order of their rounds."""
+    """The abandoned branches, in order of their rounds."""
     prompts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    """By the message before it: the line of the last prompt there, its place in ``uuids`` and in the items of the log."""
+    """By id of the preceding message: the line of the last prompt after it, and its index in ``uuids`` and in the log's items.
+    """
 
     @property
     def session(self) -> str:
-        """The id of the session."""
+        """The session id."""
         return text_of(self.log.recorded.get("session"))
 
     @property
     def run_id(self) -> str:
-        """The id of the run; empty if the lines have no ids."""
+        """The run id; empty if the lines have no ids."""
         session = self.session
         if self.left_at >= 0 and self.parent is not None:
             return run_id_of(self.parent.run_id, "left", str(self.line))
@@ -197,11 +198,11 @@ class _RunLines:
 
 
 class _Tree:
-    """All lines so far, by the conversation that they belong to."""
+    """All lines so far, by conversation."""
 
     def __init__(self) -> None:
         self._is_linked = False
-        """Whether lines name those before them: then a second prompt without one begins anew."""
+        """True if lines have parents; then a second prompt without a parent starts over."""
         self._shared = 0
         self.titles: dict[str, str] = {}
         self._sessions: dict[str, _RunLines] = {}
@@ -209,12 +210,12 @@ class _Tree:
         self._left: list[_RunLines] = []
         self._owner: dict[str, _RunLines] = {}
         self._message: dict[str, str] = {}
-        """The nearest message at or above a line."""
+        """The nearest message at or above each line."""
         self._spawned: dict[str, str] = {}
-        """Kind of sub-agent by the prompt it was given."""
+        """Kind of sub-agent by its prompt."""
 
     def conversations(self) -> list[_RunLines]:
-        """Return those that hold a message: sessions before what belongs to them, without what others copied of that."""
+        """Return conversations with messages of their own, each session before its sub-agents and branches."""
         inner = [
             conversation
             for conversation in (*self._left, *self._sides.values())
@@ -223,7 +224,7 @@ class _Tree:
         return [*[conversation for conversation in self._sessions.values() if conversation.log.items], *inner]
 
     def take(self, line: int, record: dict[str, Any]) -> None:
-        """Take a line."""
+        """Add a line."""
         kind = record["type"]
         if kind in ("summary", "ai-title", "custom-title"):
             title = text_of(record.get("summary") or record.get("aiTitle") or record.get("customTitle"))
@@ -269,7 +270,7 @@ class _Tree:
         return self._sessions.setdefault(session, _RunLines(line))
 
     def _go_back(self, one: _RunLines, line: int, before: str) -> None:
-        """Note a prompt. If there was one at this place, the person went back: what followed the earlier one is a branch."""
+        """Record a prompt. An earlier prompt at the same position means a rewind: its later messages become a branch."""
         earlier = one.prompts.get(before)
         if earlier is not None and (before or self._is_linked):
             from_line, from_uuid, from_item = earlier
@@ -298,7 +299,7 @@ class _Tree:
         one.prompts[before] = line, len(one.uuids), len(one.log.items)
 
     def _share_beginning(self, one: _RunLines, other: _RunLines) -> int:
-        """Make the lines so far the beginning of another conversation; return the number of replies that are not copies."""
+        """Copy the lines so far to the start of another conversation; return the number of original replies among them."""
         self._shared += len(one.log.items)
         if self._shared <= MAX_SHARED:
             other.log.items = [*one.log.items]

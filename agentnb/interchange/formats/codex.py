@@ -1,7 +1,7 @@
 """Sessions of the Codex CLI: JSON Lines of ``{timestamp, type, payload}``, and the flat lines of its first versions.
 
-The lines do not say where a reply ends: one is made of all that the model said and called until a result or a message follows.
-A fork begins with the lines of the session that it was made from, which get the time of the fork or keep their own.
+Lines do not mark the end of a reply, so everything from the model up to a result or a message is one reply. A fork begins with
+copied lines of its source session, with the time of the fork or their own.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ TITLE = "session of the Codex CLI"
 RECORDS_END = "`task_complete`, `turn_aborted`, an error"
 _KINDS = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _ITEMS = frozenset({"message", "reasoning", "function_call", "function_call_output", "local_shell_call"})
-"""Items of the first versions, whose lines are the items themselves."""
+"""Types of items in the first versions, where each line is an item."""
 _NOTICES = (
     *("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions", "<collaboration_mode>"),
     "<subagent_notification>",
 )
 _AT_ONCE = timedelta(seconds=1)
-"""The longest time between lines that a fork copies."""
+"""Maximum time between copied lines of a fork."""
 _CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_call", "mcp_call"})
 _RESULTS = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_result"})
 ENCRYPTED = "(The summary is encrypted.)"
@@ -42,7 +42,7 @@ _TOOK = re.compile(r"Wall time: ([\d.]+) seconds")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return what the file lacks to be of this format; empty if it is."""
     records = first_records(file, 5)
     if any(text_of(record.get("type")) in _KINDS and isinstance(record.get("payload"), dict) for record in records):
         return ""
@@ -67,7 +67,7 @@ class _Session:
     def __init__(self) -> None:
         self.log = SessionLog()
         self.events = SessionLog()
-        """What the events say of messages, which are in the response items too, unless there are none."""
+        """Messages from events, used only if there are no response items."""
         self._about: dict[str, Any] = {}
         self._context: dict[str, Any] = {}
         self._system = ""
@@ -75,10 +75,10 @@ class _Session:
         self._has_items = False
         self._ended = False
         self._copied_at: datetime | None = None
-        """The time of the last line that was copied from another session; None if none is, or no more."""
+        """Time of the last line copied from another session; None outside of copied lines."""
 
     def take(self, record: dict[str, Any]) -> None:
-        """Take a line."""
+        """Add a line."""
         kind, payload = record.get("type"), record.get("payload")
         at = time_of(record.get("timestamp"))
         if kind in _KINDS and not isinstance(payload, dict):
@@ -128,7 +128,7 @@ class _Session:
         self._system = text_of(base.get("text") if isinstance(base, dict) else base) or text_of(meta.get("instructions"))
 
     def _compacted(self, payload: dict[str, Any], at: Any) -> None:
-        """Take a summary. Where the service made it, it is encrypted, and only the messages after it can be read."""
+        """Add a summary. If the service made it, it is encrypted, and only later messages can be read."""
         summary = text_of(payload.get("message"))
         self._about.setdefault("compactions", []).append(known(summary=summary, after_rounds=len(self.log.replies)))
         self.log.compact(summary or ENCRYPTED, first=1, at=at)
@@ -194,7 +194,7 @@ class _Session:
             (self.log.fail if kind == "error" else self.log.warn)(message, at)
 
     def _token_count(self, info: Any) -> None:
-        """Take the usage of the last reply; the same counts come again when only the rate limits have changed."""
+        """Set the usage of the last reply; counts repeat when only the rate limits have changed."""
         self.log.open = None
         if not isinstance(info, dict) or info.get("total_token_usage", info) == self._total:
             return
@@ -248,7 +248,7 @@ def _call(item: dict[str, Any]) -> ToolCall:
 
 
 def _output(output: Any) -> tuple[list[AnyPart], dict[str, Any]]:
-    """Return the content of a result, and whether it is an error and how long it took, as far as it says so."""
+    """Return the content of a result, and its error code and duration, if recorded."""
     exit_code, seconds, success = None, None, None
     if isinstance(output, str) and output.startswith('{"output":'):
         with suppress(msgspec.DecodeError):
@@ -275,7 +275,7 @@ def _output(output: Any) -> tuple[list[AnyPart], dict[str, Any]]:
 
 
 def _usage(usage: Any) -> Usage:
-    """Return the usage, whose input counts what was read from the cache; the names are those of several versions."""
+    """Return the usage, in any version's names; the input includes cache reads."""
     if not isinstance(usage, dict):
         return UNKNOWN
     return Usage(

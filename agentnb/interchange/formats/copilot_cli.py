@@ -31,7 +31,7 @@ _KINDS = ("session.", "user.", "assistant.", "tool.", "system.", "hook.", "subag
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return what the file lacks to be of this format; empty if it is."""
     records = first_records(file, 5)
     fits = [isinstance(record.get("data"), dict) and text_of(record.get("type")).startswith(_KINDS) for record in records]
     return "" if any(fits[:1]) or sum(fits) > 1 else "it has no events such as session.start with data"
@@ -52,7 +52,7 @@ def _links(record: dict[str, Any]) -> tuple[str, str]:
 
 @dataclass(slots=True, eq=False)
 class _Agent:
-    """The log of the session, or of a sub-agent that a call of it started."""
+    """The log of the session, or of a sub-agent started by one of its calls."""
 
     line: int
     call_id: str = ""
@@ -69,12 +69,12 @@ class _Session:
         self._subagents: dict[str, _Agent] = {}
         self._calls: dict[str, ToolCall] = {}
         self._names: dict[str, str] = {}
-        """The sub-agents by the calls that started them."""
+        """Sub-agent names by the calls that started them."""
         self._system = self._model = ""
         self._thought: list[AnyPart] = []
 
     def take(self, line: int, record: dict[str, Any]) -> None:
-        """Take an event."""
+        """Add an event."""
         kind, data, at = record["type"], record["data"], time_of(record.get("timestamp"))
         agent = self._agent(line, text_of(data.get("parentToolCallId")))
         if kind == "user.message":
@@ -101,7 +101,7 @@ class _Session:
                 self._main.log.compact(data["summaryContent"], at=at)
 
     def _agent(self, line: int, call_id: str) -> _Agent:
-        """Return who speaks. A sub-agent whose call is not in the file speaks within the session, under its name."""
+        """Return the speaking agent. A sub-agent whose call is missing from the file speaks within the session, under its name."""
         if not call_id or call_id not in self._calls:
             return self._main
         if call_id not in self._subagents:
@@ -190,5 +190,5 @@ class _Session:
 
 
 def _plain(data: dict[str, Any]) -> dict[str, Any]:
-    """Return what a session's end or compaction counts, without its texts."""
+    """Return the counts of a session's end or compaction, without its texts."""
     return {name: value for name, value in data.items() if not isinstance(value, str) or len(value) < 200}

@@ -1,6 +1,6 @@
 """Sessions of docker-agent (cagent): a JSON document, or the SQLite database of all sessions.
 
-Messages are nested twice, ``messages[].message.message``; a sub-session is a run within the run that started it.
+Messages are nested twice, ``messages[].message.message``; a sub-session is a nested run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ABOUT = ("title", "working_dir", "input_tokens", "output_tokens", "cost", "max_
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return what the file lacks to be of this format; empty if it is."""
     if file.kind == "sqlite":
         return _sniff_database(file)
     if lack := file.lacks("id", "messages", kind="json"):
@@ -65,7 +65,7 @@ def _sniff_database(file: TraceFile) -> str:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield the run of each session, and those of its sub-sessions after it."""
+    """Yield the run of each session, followed by those of its sub-sessions."""
     if file.kind == "sqlite":
         with database(file) as opened:
             yield from _sessions(file, opened)
@@ -111,7 +111,7 @@ def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str |
 
 
 def _message(log: SessionLog, wrapped: dict[str, Any]) -> dict[str, ToolSpec]:
-    """Take a message; return the definitions of tools that it holds, by name."""
+    """Add a message; return its tool definitions by name."""
     message, author = wrapped["message"], text_of(wrapped.get("agentName") or wrapped.get("agent_name"))
     role, at = message["role"], time_of(message.get("created_at"))
     parts = parts_of(message.get("multi_content") or message.get("content") or None)
@@ -138,7 +138,7 @@ def _message(log: SessionLog, wrapped: dict[str, Any]) -> dict[str, ToolSpec]:
 
 
 def _take_system(log: SessionLog) -> str:
-    """Take the system messages that stand first out of the log."""
+    """Remove and return the leading system messages of the log."""
     texts = []
     while log.items and getattr(log.items[0], "author", "") == "system":
         texts += [part.text for part in log.items.pop(0).parts if isinstance(part, Text)]  # type: ignore[union-attr]
@@ -146,7 +146,7 @@ def _take_system(log: SessionLog) -> str:
 
 
 def _usage(message: dict[str, Any]) -> Usage:
-    """Return the usage of a reply. The product counts what was read from the cache, and written to it, apart from its input."""
+    """Return the usage of a reply. docker-agent counts cache reads and writes separately from its input."""
     usage = object_of(message.get("usage"))
     counts = usage_beside_cache(usage, "input_tokens", "output_tokens", "cached_input_tokens", "cached_write_tokens")
     return replace(counts, reasoning=count_of(usage.get("reasoning_tokens")), cost=cost_of(message.get("cost")) or None)
@@ -156,7 +156,7 @@ def _usage(message: dict[str, Any]) -> Usage:
 
 
 def _sessions(file: TraceFile, opened: sqlite3.Connection) -> Iterator[Run]:
-    """Yield the runs of all sessions that are not within another, in the order in which they were created."""
+    """Yield the runs of all top-level sessions, in order of creation."""
     named, of_items = columns(opened, "sessions"), columns(opened, "session_items")
     within = "SELECT DISTINCT subsession_id FROM session_items WHERE subsession_id IS NOT NULL"
     inner = {row[0] for row in opened.execute(within)} if "subsession_id" in of_items else set()
@@ -173,7 +173,7 @@ def _sessions(file: TraceFile, opened: sqlite3.Connection) -> Iterator[Run]:
 
 
 def _session(file: TraceFile, opened: sqlite3.Connection, session_id: str, above: tuple[str, ...]) -> dict[str, Any]:
-    """Return a session in the form of the document, with its sub-sessions. An item that cannot be read is a problem."""
+    """Return a session in the form of the document, with its sub-sessions. Unreadable items become problems."""
     if session_id in above:
         raise ValueError(f"the session {session_id} is within itself")
     row = opened.execute("SELECT * FROM sessions WHERE id = ?", (session_id,)).fetchone()

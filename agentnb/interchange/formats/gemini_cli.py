@@ -1,7 +1,6 @@
 """Sessions of the Gemini CLI: a document with ``sessionId``, ``projectHash`` and ``messages``, or the same as JSON Lines.
 
-As lines, a message comes again when it has changed, ``$set`` changes what is known of the session, and ``$rewindTo`` takes
-messages back.
+In JSON Lines, a changed message is repeated, ``$set`` updates the session's metadata, and ``$rewindTo`` removes messages.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ RECORDS_END = "a cancellation, an error"
 _CANCELLED = "Request cancelled"
 _MODEL = frozenset({"gemini", "model", "assistant"})
 _CODES = {"error": "tool_error", "cancelled": "cancelled"}
-"""Our codes for the statuses of calls that failed."""
+"""Error code by the status of a failed call."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return what the file lacks to be of this format; empty if it is."""
     keys = ("sessionId", "projectHash", "messages") if file.kind == "json" else ("sessionId", "projectHash")
     return file.lacks(*keys)
 
@@ -43,7 +42,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _take(record: dict[str, Any], about: dict[str, Any], messages: dict[str, Any]) -> None:
-    """Take a record of the session, of a message, or of a change to what came before."""
+    """Apply a record: a session, a message, or a change to earlier records."""
     if "$rewindTo" in record:
         ids = list(messages)
         gone = ids[ids.index(record["$rewindTo"]) :] if record["$rewindTo"] in ids else []
@@ -118,7 +117,7 @@ def _thought(one: dict[str, Any]) -> Thinking:
 
 
 def _parts(content: Any) -> list[AnyPart]:
-    """Return the parts of a content of Google's API: a text, a part, or a list of them."""
+    """Return the parts of a content of Google's API: text, a part, or a list of them."""
     if content is None or isinstance(content, str):
         return parts_of(content)
     parts: list[AnyPart] = []
@@ -143,7 +142,7 @@ def _answer(response: Any) -> list[AnyPart]:
 
 
 def _usage(tokens: Any) -> Usage:
-    """Return the usage. What the model thought is counted apart by the product, and with the output by us."""
+    """Return the usage. Gemini CLI counts thinking separately from the output; agentnb's output includes it."""
     if not isinstance(tokens, dict):
         return UNKNOWN
     output, thoughts = count_of(tokens.get("output")), count_of(tokens.get("thoughts"))

@@ -1,4 +1,4 @@
-"""Google's ``generateContent``, as recorded exchanges hold it: requests with ``contents``, responses with ``candidates``."""
+"""Google's ``generateContent`` in recorded exchanges: requests with ``contents``, responses with ``candidates``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME = "gemini_contents"
 
 
 def is_content(value: Any) -> bool:
-    """Return whether this is a content: a list of parts, with the role user or model."""
+    """True if this is a content: a list of parts, with the role user or model."""
     if not isinstance(value, dict) or value.get("role", "user") not in ("user", "model", "function"):
         return False
     parts = value.get("parts")
@@ -25,24 +25,24 @@ def is_content(value: Any) -> bool:
 
 
 def is_conversation(value: Any) -> bool:
-    """Return whether this is a list of contents."""
+    """True if this is a list of contents."""
     return isinstance(value, list) and bool(value) and all(is_content(content) and "role" in content for content in value)
 
 
 def is_request(body: Any) -> bool:
-    """Return whether this is the body of a request."""
+    """True if this is a request body."""
     contents = body.get("contents") if isinstance(body, dict) else None
     return isinstance(contents, list) and bool(contents) and all(is_content(content) for content in contents)
 
 
 def is_response(body: Any) -> bool:
-    """Return whether this is the body of a response."""
+    """True if this is a response body."""
     candidates = body.get("candidates") if isinstance(body, dict) else None
     return isinstance(candidates, list) and bool(candidates) and isinstance(candidates[0], dict)
 
 
 def request_steps(body: dict[str, Any]) -> list[Step]:
-    """Return what a request says: its system instruction and its contents."""
+    """Return the steps of a request: its system instruction and its contents."""
     system = body.get("systemInstruction") or body.get("system_instruction") or {}
     text = "\n\n".join(str(part.get("text") or "") for part in system.get("parts") or ())
     first: list[Step] = [SystemPrompt(text)] if text else []
@@ -50,7 +50,7 @@ def request_steps(body: dict[str, Any]) -> list[Step]:
 
 
 def steps_of(contents: Iterable[dict[str, Any]]) -> list[Step]:
-    """Return what contents say."""
+    """Return the steps of contents."""
     steps: list[Step] = []
     for content in contents:
         parts = content.get("parts") or []
@@ -65,14 +65,14 @@ def steps_of(contents: Iterable[dict[str, Any]]) -> list[Step]:
 
 
 def reply_of(parts: Iterable[dict[str, Any]], **about: Any) -> Reply:
-    """Return the reply that parts of the model are."""
+    """Return the reply with these parts of the model."""
     parts = list(parts)
     shown = [part for item in parts for part in parts_shown(item)]
     return Reply(shown, [_call(item["functionCall"]) for item in parts if "functionCall" in item], **about)
 
 
 def parts_shown(part: dict[str, Any]) -> list[AnyPart]:
-    """Return what a part shows; nothing for calls and their results."""
+    """Return the visible parts; empty for calls and their results."""
     if isinstance(part.get("text"), str):
         return thinking(part["text"]) if part.get("thought") else parts_of(part["text"])
     data = part.get("inlineData") or part.get("inline_data")
@@ -101,7 +101,7 @@ def _result(made: dict[str, Any]) -> Result:
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:
-    """Return the reply of a response; of several candidates the first counts."""
+    """Return the reply of a response's first candidate."""
     candidate = body["candidates"][0]
     content = candidate.get("content") or {}
     kept = {"model": body["modelVersion"]} if isinstance(body.get("modelVersion"), str) else {}
@@ -112,7 +112,7 @@ def response_steps(body: dict[str, Any]) -> list[Step]:
 
 
 def usage_of(usage: Any) -> Usage:
-    """Return the usage that the API reported. It counts thoughts beside the output; our output holds them."""
+    """Return the reported usage. The API counts thinking separately from the output; agentnb's output includes it."""
     if not isinstance(usage, dict):
         return Usage()
     output, thought = count(usage.get("candidatesTokenCount")), count(usage.get("thoughtsTokenCount"))

@@ -1,4 +1,4 @@
-"""Logs of Inspect: JSON, large ones a sample at a time, and ``.eval`` archives. Each sample and epoch is a run.
+"""Inspect logs: JSON, large ones a sample at a time, and ``.eval`` archives. Each sample and epoch is a run.
 
 In an archive, a sample is one file, or a folder with its messages, events and attachments in chunks.
 """
@@ -22,13 +22,13 @@ NAME = "inspect"
 TITLE = "log of Inspect"
 RECORDS_END = "`scores`, `completed_at`, `error` or `limit` of the sample, the log's `status`"
 _HEADERS = ("header.json", "_journal/start.json")
-"""Where an archive says what was evaluated; the second alone if the evaluation has not finished."""
+"""Header files of an archive; an unfinished evaluation has only the second."""
 _SAMPLE = re.compile(r"(samples/.+?)(?:\.json|/(sample|metadata|skeleton|(?:messages|events|calls|attachments)/\w+)\.json)")
-"""A file of a sample: all of it, or a part of its folder."""
+"""A file of a sample: the whole sample, or a part in its folder."""
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return what the file lacks to be of this format; empty if it is."""
     if file.kind == "zip":
         try:
             with zip_file(file) as names:
@@ -77,7 +77,7 @@ def _archive(file: TraceFile) -> Iterator[Run]:
 
 
 def _chunked(names: Archive, folder: str, parts: Sequence[str], held: HeldData) -> dict[str, Any]:
-    """Return a sample whose lists are in chunks, each named by the place of its first item."""
+    """Return a sample whose lists are in chunks, each named by the index of its first item."""
 
     def read(part: str) -> Any:
         return _member(names, f"{folder}/{part}.json", held)

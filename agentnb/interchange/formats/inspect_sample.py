@@ -1,8 +1,8 @@
-"""A sample of an Inspect log as a run, and the agents that its events show as runs within it.
+"""A sample of an Inspect log as a run, and its sub-agents as nested runs.
 
-Its messages are the run. Its events add what the messages do not say: usage, times, tools, failed model calls. Model calls in
-the span of an agent (or in the events of a tool or a subtask, in early logs) whose replies are not among the messages are
-those of a sub-agent, whose run is the conversation of the last of them.
+The run consists of the sample's messages. Its events add usage, times, tools and failed model calls. Model calls in the span of
+an agent (in early logs, in the events of a tool or a subtask) whose replies are not among the messages belong to a sub-agent,
+whose run is the conversation of the last of them.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.trace_file import TraceFile
 
 _LIMITS = {"token": "max_tokens", "time": "max_seconds", "working": "max_seconds", "cost": "budget", "message": "max_messages"}
-"""Our words for the limits of a sample; others keep theirs."""
+"""agentnb's names of sample limits; others keep Inspect's."""
 _GRADES = {"C": 1, "P": 0.5, "I": 0, "N": 0}
-"""Inspect's letters as numbers: correct, partially correct, incorrect, no answer."""
+"""Values of Inspect's grades: correct, partially correct, incorrect, no answer."""
 _OF_SAMPLE = ("scores", "target", "choices", "metadata", "limit", "error_retries", "model_usage", "total_time", "working_time")
 _OF_EVAL = ("task", "task_id", "task_version", "eval_id", "run_id", "created", "solver", "task_args", "packages", "model_args")
 _NESTED_IN = ("tool", "subtask")
-"""Events of early logs that hold events of their own."""
+"""Kinds of events in early logs that have nested events."""
 
 
 class Log(NamedTuple):
-    """What a log says of all its samples."""
+    """Data of a log common to all its samples."""
 
     format_name: str
     status: str
@@ -41,7 +41,7 @@ class Log(NamedTuple):
 
     @classmethod
     def of(cls, format_name: str, header: dict[str, Any]) -> Log:
-        """Return it, from the log without its samples."""
+        """Read the header of a log."""
         evaluation = header["eval"]
         fields = {name: evaluation[name] for name in _OF_EVAL if evaluation.get(name)}
         agent, model = str(evaluation.get("solver") or "agent"), str(evaluation.get("model") or "")
@@ -49,7 +49,7 @@ class Log(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """A sample, and where it stands."""
+    """A sample with its position."""
 
     file: TraceFile
     log: Log
@@ -70,7 +70,7 @@ class _Sample(NamedTuple):
         )
 
     def last_conversation(self, events: Events) -> list[Any]:
-        """Return what the last model call was sent, and its reply."""
+        """Return the input of the last model call, and its reply."""
         if not events.models:
             return []
         last = events.models[-1]
@@ -85,7 +85,7 @@ class _Sample(NamedTuple):
 
 @dataclass(slots=True)
 class _Scope:
-    """An agent that the events show: its model calls and tool calls."""
+    """An agent seen in the events: its model calls and tool calls."""
 
     name: str
     recorded_id: str
@@ -143,7 +143,7 @@ def _nested(sample: _Sample, scope: _Scope, **about: str) -> Run:
 
 
 def _scopes(events: list[Any]) -> list[_Scope]:
-    """Return the agents that the events show: the sample's own first, whose parent is None."""
+    """Return the agents seen in the events: the sample's own first, whose parent is None."""
     main = _Scope("", "")
     spans: dict[str, _Scope] = {}
     scopes = [main]
@@ -194,7 +194,7 @@ def _finish(writer: RunWriter, log: Log, sample: dict[str, Any], messages: list[
 
 
 def _assess(writer: RunWriter, scores: Any) -> None:
-    """Take the scores of a sample, by scorer; one of several values has no outcome of its own."""
+    """Add the scores of a sample, by scorer; a score of several values has no outcome."""
     for name, score in scores.items() if isinstance(scores, dict) else ():
         value = score.get("value") if isinstance(score, dict) else score
         writer.assess(str(name), _GRADES.get(value, value) if isinstance(value, str) else value)
@@ -211,7 +211,7 @@ def _time_of_event(sample: dict[str, Any], index: int) -> datetime | None:
 
 
 def _class_of(error: dict[str, Any]) -> str:
-    """Return the class of an error: the first word of the last line of its traceback."""
+    """Return the class of an error from the last line of its traceback."""
     lines = str(error.get("traceback") or "").strip().splitlines()
     name = lines[-1].partition(":")[0].strip().rpartition(".")[2] if lines else ""
     return name if name.isidentifier() else "Error"

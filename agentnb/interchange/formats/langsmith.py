@@ -27,7 +27,7 @@ _STEPS = frozenset(
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return what the file lacks to be of this format; empty if it is."""
     first = file.first
     if isinstance(first, dict) and isinstance(first.get("runs"), list):
         first = first["runs"]

@@ -47,7 +47,7 @@ _NO_STEP = frozenset({"tool_approval_item"})
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return what the file lacks to be of this format; empty if it is."""
     first = file.first
     if isinstance(first, dict) and ({"generated_items", "generatedItems"} & first.keys()):
         return "" if {"original_input", "originalInput"} & first.keys() else "it has no original_input"

@@ -52,7 +52,7 @@ _FAILED = frozenset({"failed", "error"})
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return what the file lacks to be of this format; empty if it is."""
     return sniff_records(file, API)
 
 

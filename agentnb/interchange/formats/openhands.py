@@ -32,7 +32,7 @@ _KINDS = {"action", "observation"}
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return what the file lacks to be of this format; empty if it is."""
     first = file.first
     events = first.get("history") if isinstance(first, dict) else first
     if isinstance(first, dict) and file.kind == "lines" and not events:

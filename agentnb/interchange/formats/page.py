@@ -15,7 +15,7 @@ RECORDS_END = "as in the log"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return what the file lacks to be of this format; empty if it is."""
     return "" if holds_log(file.start) else "the page was not saved by agentnb"
 
 

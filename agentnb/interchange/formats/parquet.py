@@ -25,7 +25,7 @@ ROWS = 1_000
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks."""
+    """Return what the file lacks to be of this format; empty if it is."""
     try:
         import pyarrow
         import pyarrow.parquet
