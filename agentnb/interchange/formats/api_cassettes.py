@@ -33,7 +33,7 @@ _FAILED = 400
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     if file.kind == "text":
         return "" if _CASSETTE.search(file.start) else "it has no interactions, as cassettes have"
     if file.kind != "json" or not isinstance(file.first, dict):

@@ -33,7 +33,7 @@ _RECORDED = ("schema_version", "session_id", "notes", "final_metrics", "extra", 
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     missing = file.lacks("schema_version", "agent", "steps")
     return missing or ("" if str(file.first["schema_version"]).startswith("ATIF") else "its schema_version is not of ATIF")
 

@@ -39,7 +39,7 @@ _SPAWNING = frozenset({"Task", "Agent"})
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     records = first_records(file)
     return "" if any(map(_is_line, records)) else "its lines have no type with a sessionId, or with a uuid and a message"
 

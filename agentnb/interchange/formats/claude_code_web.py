@@ -14,7 +14,7 @@ RECORDS_END = "as in `claude_code`"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     lack = file.lacks("loglines", kind="json")
     return lack or ("" if isinstance(file.document["loglines"], list) else "its loglines must be a list")
 

@@ -32,7 +32,7 @@ _OF_RESULT = ("total_cost_usd", "num_turns", "duration_api_ms", "permission_deni
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     records = first_records(file)
     if file.kind == "json" and isinstance(file.first, list):
         records = [item for item in file.first if isinstance(item, dict)]

@@ -42,7 +42,7 @@ _TOOK = re.compile(r"Wall time: ([\d.]+) seconds")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     records = first_records(file, 5)
     if any(text_of(record.get("type")) in _KINDS and isinstance(record.get("payload"), dict) for record in records):
         return ""

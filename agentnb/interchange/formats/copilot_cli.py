@@ -31,7 +31,7 @@ _KINDS = ("session.", "user.", "assistant.", "tool.", "system.", "hook.", "subag
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     records = first_records(file, 5)
     fits = [isinstance(record.get("data"), dict) and text_of(record.get("type")).startswith(_KINDS) for record in records]
     return "" if any(fits[:1]) or sum(fits) > 1 else "it has no events such as session.start with data"
@@ -101,7 +101,7 @@ class _Session:
                 self._main.log.compact(data["summaryContent"], at=at)
 
     def _agent(self, line: int, call_id: str) -> _Agent:
-        """Return the speaking agent. A sub-agent whose call is missing from the file speaks within the session, under its name."""
+        """Return the speaking agent. A sub-agent without its call in the file speaks within the session, under its name."""
         if not call_id or call_id not in self._calls:
             return self._main
         if call_id not in self._subagents:

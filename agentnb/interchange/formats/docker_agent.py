@@ -36,7 +36,7 @@ _ABOUT = ("title", "working_dir", "input_tokens", "output_tokens", "cost", "max_
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     if file.kind == "sqlite":
         return _sniff_database(file)
     if lack := file.lacks("id", "messages", kind="json"):

@@ -25,7 +25,7 @@ _CODES = {"error": "tool_error", "cancelled": "cancelled"}
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     keys = ("sessionId", "projectHash", "messages") if file.kind == "json" else ("sessionId", "projectHash")
     return file.lacks(*keys)
 

@@ -28,7 +28,7 @@ _SAMPLE = re.compile(r"(samples/.+?)(?:\.json|/(sample|metadata|skeleton|(?:mess
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     if file.kind == "zip":
         try:
             with zip_file(file) as names:

@@ -23,7 +23,7 @@ _ERROR = "<system>ERROR"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     records = first_records(file)
     roles = [record.get("role") for record in records]
     fits = all(isinstance(role, str) for role in roles) and _MARKS.intersection(roles)

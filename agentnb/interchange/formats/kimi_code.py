@@ -25,7 +25,7 @@ _COUNTS = ("inputOther", "output", "inputCacheRead", "inputCacheCreation")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     records = first_records(file, _LOOKED_AT)
     return "" if any(map(_is_record, records)) else "its lines have no type such as turn.prompt or context.append_message"
 

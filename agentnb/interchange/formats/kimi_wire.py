@@ -43,7 +43,7 @@ _COUNTS = ("input_other", "output", "input_cache_read", "input_cache_creation")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     records = first_records(file, 5)
     return "" if any(map(_is_record, records)) else "its lines have no message of a type such as TurnBegin"
 

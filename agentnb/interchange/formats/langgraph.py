@@ -29,7 +29,7 @@ _RECORDED = ("thread_id", "status", "metadata", "next", "interrupts", "config", 
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     messages = _messages(file.first_record)
     if messages is None:
         return "it has no values with messages"

@@ -27,7 +27,7 @@ _STEPS = frozenset(
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     first = file.first
     if isinstance(first, dict) and isinstance(first.get("runs"), list):
         first = first["runs"]

@@ -23,7 +23,7 @@ _MAD, _MASFT = ("mas_name", "trace"), ("problem_statement", "trajectory")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     first = file.first_record
     if isinstance(first, dict) and any(first.keys() >= {*keys} for keys in (_MAD, _MASFT)):
         return ""

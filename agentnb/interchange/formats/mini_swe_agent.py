@@ -40,7 +40,7 @@ _LOOKED_AT = 20
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     document = file.first if file.kind == "json" else None
     if isinstance(document, list):
         return "" if _is_conversation(document) else "its messages have no blocks of bash and no return codes"

@@ -47,7 +47,7 @@ _NO_STEP = frozenset({"tool_approval_item"})
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     first = file.first
     if isinstance(first, dict) and ({"generated_items", "generatedItems"} & first.keys()):
         return "" if {"original_input", "originalInput"} & first.keys() else "it has no original_input"

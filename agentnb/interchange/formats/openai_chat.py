@@ -31,7 +31,7 @@ _OF_OTHERS = frozenset({"trajectory_format", "trajectory", "info", "simulations"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     lack = sniff_records(file, API)
     if not lack and isinstance(file.first, list) and any(map(_ran_bash, file.first)):
         return "it is a list of messages of mini-swe-agent"

@@ -52,7 +52,7 @@ _FAILED = frozenset({"failed", "error"})
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     return sniff_records(file, API)
 
 

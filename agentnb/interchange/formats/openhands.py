@@ -32,7 +32,7 @@ _KINDS = {"action", "observation"}
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     first = file.first
     events = first.get("history") if isinstance(first, dict) else first
     if isinstance(first, dict) and file.kind == "lines" and not events:

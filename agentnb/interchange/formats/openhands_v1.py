@@ -35,7 +35,7 @@ _RECORDED = ("error", "test_result", "instance", "title", "selected_repository",
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     if file.kind == "zip":
         return "" if _event_members(file) else "it is an archive without files such as event_000000_ID.json"
     if file.kind == "lines" and is_event(file.first):

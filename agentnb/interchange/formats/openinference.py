@@ -34,7 +34,7 @@ _METADATA = "agentnb"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     spans = first_spans(file)
     if not spans:
         return "it has no spans"

@@ -15,7 +15,7 @@ RECORDS_END = "as in the log"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     return "" if holds_log(file.start) else "the page was not saved by agentnb"
 
 

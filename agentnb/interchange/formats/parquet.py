@@ -25,7 +25,7 @@ ROWS = 1_000
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     try:
         import pyarrow
         import pyarrow.parquet

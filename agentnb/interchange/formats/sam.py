@@ -32,7 +32,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     if file.kind != "json":
         return "it is not one JSON document"
     found = file.first

@@ -38,7 +38,7 @@ _FAILED = frozenset({"exit_api", "exit_environment_error", "exit_error", "early_
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     document = file.first if file.kind == "json" else None
     if not isinstance(document, dict):
         return file.lacks("trajectory", kind="json")

@@ -32,7 +32,7 @@ _RECORDED = ("reward_info", "termination_reason", "agent_cost", "user_cost", "se
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     return file.lacks("simulations", kind="json") or (
         "" if isinstance(file.first["simulations"], list) else "its simulations are not a list"
     )

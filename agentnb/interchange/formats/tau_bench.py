@@ -27,7 +27,7 @@ _KEYS = {"task_id", "reward", "traj"}
 
 
 def sniff(file: TraceFile) -> str:
-    """Return what the file lacks to be of this format; empty if it is."""
+    """Return an empty text for a file of this format, otherwise what it lacks."""
     first = file.first_record
     missing = _KEYS - first.keys() if isinstance(first, dict) else _KEYS
     return f"its records have no {', '.join(sorted(missing))}" if missing else ""
