@@ -98,13 +98,13 @@ def _runs(file: TraceFile) -> Iterator[Run]:
 
 
 def _nested(file: TraceFile, above: _Agent, run_id: str) -> Iterator[Run]:
-    for number, (name, one) in enumerate(above.nested.items(), 1):
+    for number, (name, agent) in enumerate(above.nested.items(), 1):
         inner_id = nested_id(run_id, name, number)
         with file.guarded(name):
-            if one.log.items:
-                about = {"run_id": inner_id, "parent_id": run_id, "agent": one.name or "subagent"}
-                yield one.log.write(file.writer(NAME, name, **about), ended=one.ended)
-        yield from _nested(file, one, inner_id)
+            if agent.log.items:
+                about = {"run_id": inner_id, "parent_id": run_id, "agent": agent.name or "subagent"}
+                yield agent.log.write(file.writer(NAME, name, **about), ended=agent.ended)
+        yield from _nested(file, agent, inner_id)
 
 
 class _Agent:
@@ -131,8 +131,8 @@ class _Agent:
         elif kind == "ContentPart":
             add_piece(self.log.open_reply(at).parts, payload)
         elif kind == "ToolCall":
-            made = payload["function"]
-            call = ToolCall(text_of(made.get("name")), made.get("arguments") or "", text_of(payload.get("id")))
+            function = payload["function"]
+            call = ToolCall(text_of(function.get("name")), function.get("arguments") or "", text_of(payload.get("id")))
             self.log.open_reply(at).calls.append(call)
         elif kind == "ToolCallPart":
             self._add_arguments(text_of(payload.get("arguments_part")))
@@ -176,13 +176,13 @@ class _Agent:
     def _subagent(self, payload: dict[str, Any], at: Any) -> None:
         call_id = text_of(payload.get("parent_tool_call_id") or payload.get("task_tool_call_id"))
         name = text_of(payload.get("agent_id")) or call_id or "subagent"
-        one = self.nested.setdefault(name, _Agent(text_of(payload.get("subagent_type"))))
+        agent = self.nested.setdefault(name, _Agent(text_of(payload.get("subagent_type"))))
         event = payload["event"]
-        if not one.log.items and event.get("type") != "TurnBegin":  # what it was asked is what it was called with
-            one.log.say(self._asked(call_id), at=at)
-        one.take(event, at)
+        if not agent.log.items and event.get("type") != "TurnBegin":  # what it was asked is what it was called with
+            agent.log.say(self._asked(call_id), at=at)
+        agent.take(event, at)
 
     def _asked(self, call_id: str) -> str:
         calls = (call for reply in self.log.replies for call in reply.calls if call.id == call_id)
-        given = next((call.arguments for call in calls), "")
-        return given if isinstance(given, str) else ""
+        arguments = next((call.arguments for call in calls), "")
+        return arguments if isinstance(arguments, str) else ""

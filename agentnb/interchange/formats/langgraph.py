@@ -33,8 +33,8 @@ def sniff(file: TraceFile) -> str:
     messages = _messages(file.first_record)
     if messages is None:
         return "it has no values with messages"
-    found = sum(map(is_message, messages[:LOOKED_AT]))  # one of them may be damaged
-    return "" if 2 * found >= len(messages[:LOOKED_AT]) else "its messages have no type of LangChain"
+    matches = sum(map(is_message, messages[:LOOKED_AT]))  # one of them may be damaged
+    return "" if 2 * matches >= len(messages[:LOOKED_AT]) else "its messages have no type of LangChain"
 
 
 def _messages(state: Any) -> list[Any] | None:
@@ -45,10 +45,10 @@ def _messages(state: Any) -> list[Any] | None:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of each thread, followed by those of its subgraphs."""
-    records = [one for _, one in file.records()] if file.kind == "lines" else file.document
+    records = [record for _, record in file.records()] if file.kind == "lines" else file.document
     records = records if isinstance(records, list) else [records]
-    is_history = all(_thread_of(one) == _thread_of(records[0]) for one in records)
-    for index, states in enumerate([records] if is_history else [[one] for one in records]):
+    is_history = all(_thread_of(record) == _thread_of(records[0]) for record in records)
+    for index, states in enumerate([records] if is_history else [[record] for record in records]):
         position = "" if is_history else str(index)
         with file.guarded(position):
             yield from _thread(file, position, states)
@@ -63,7 +63,7 @@ def _thread_of(state: Any) -> str:
 
 
 def _thread(file: TraceFile, position: str, states: list[Any]) -> Iterator[Run]:
-    whole = [one for one in states if isinstance(one, dict)]
+    whole = [state for state in states if isinstance(state, dict)]
     newest = max(whole, key=lambda one: len(_messages(one) or ()))
     times = _times(whole)
     thread = _thread_of(newest)
@@ -72,11 +72,11 @@ def _thread(file: TraceFile, position: str, states: list[Any]) -> Iterator[Run]:
 
 def _times(states: list[dict[str, Any]]) -> dict[str, Any]:
     """Return when each message was first in a state, by its id. A single state does not say."""
-    found: dict[str, Any] = {}
+    times: dict[str, Any] = {}
     for state in sorted(states, key=lambda one: str(one.get("created_at") or "")) if len(states) > 1 else ():
         for message in _messages(state) or ():
-            found.setdefault(_id_of(message), time_of(state.get("created_at")))
-    return found
+            times.setdefault(_id_of(message), time_of(state.get("created_at")))
+    return times
 
 
 def _runs(
@@ -117,17 +117,17 @@ def _take(writer: RunWriter, message: Any, at: datetime | None) -> None:
 
 def _model(messages: list[Any]) -> str:
     """Return the model that replied first; empty if no message says."""
-    about = ((fields_of(message) or {}).get("response_metadata") or {} for message in messages)
-    return next((str(name) for one in about if (name := one.get("model_name") or one.get("model"))), "")
+    all_metadata = ((fields_of(message) or {}).get("response_metadata") or {} for message in messages)
+    return next((str(name) for metadata in all_metadata if (name := metadata.get("model_name") or metadata.get("model"))), "")
 
 
 def _finish(writer: RunWriter, state: dict[str, Any]) -> Run:
     """Return the run: failed with the error of a task, broken off at an interrupt, else as its last message says."""
     at = time_of(state.get("created_at") if "thread_id" not in state else state.get("updated_at"))
-    tasks = [one for one in state.get("tasks") or () if isinstance(one, dict)]
-    error = next((one["error"] for one in tasks if one.get("error")), state.get("error"))
+    tasks = [task for task in state.get("tasks") or () if isinstance(task, dict)]
+    error = next((task["error"] for task in tasks if task.get("error")), state.get("error"))
     if error or state.get("status") == "error":
         return fail(writer, "LangGraph", error or "The thread ended in an error", at=at)
-    waits = state.get("status") in ("interrupted", "busy") or any(one.get("interrupts") for one in tasks)
+    waits = state.get("status") in ("interrupted", "busy") or any(task.get("interrupts") for task in tasks)
     is_over = state.get("next") in ([], ()) or state.get("status") == "idle"  # no node of the graph is left to run
     return writer.finish(None, at=at) if waits else writer.finish_without_end(is_over=is_over, at=at)

@@ -63,8 +63,8 @@ class Node:
     @property
     def error(self) -> str:
         """The message of its error, of several lines the last."""
-        told = self.fields.get("error")
-        return str(told).strip() if told else ""
+        error = self.fields.get("error")
+        return str(error).strip() if error else ""
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -80,13 +80,13 @@ class Node:
     @property
     def is_sub_agent(self) -> bool:
         """Whether a model works within this tool."""
-        return self.kind in _TOOLS and any(one.kind == "llm" for one in self.below())
+        return self.kind in _TOOLS and any(node.kind == "llm" for node in self.below())
 
 
 def _utc(value: Any) -> datetime | None:
     """Return a time; one without a zone is of UTC, as LangSmith writes it."""
-    found = time_of(value)
-    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
+    time = time_of(value)
+    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
 
 
 def is_run(value: Any) -> bool:
@@ -97,11 +97,11 @@ def is_run(value: Any) -> bool:
 def runs_in(value: Any) -> Iterator[dict[str, Any]]:
     """Yield the creations and updates that a document holds, flat."""
     if isinstance(value, list):
-        for one in value:
-            yield from runs_in(one)
+        for item in value:
+            yield from runs_in(item)
     elif value.keys() & {"post", "patch"}:
         for key in ("post", "patch"):
-            yield from (one for each in value.get(key) or () for one in _nested(each))
+            yield from (item for entry in value.get(key) or () for item in _nested(entry))
     elif isinstance(value.get("runs"), list):
         yield from runs_in(value["runs"])
     else:
@@ -119,11 +119,11 @@ def trees_of(runs: Iterable[dict[str, Any]]) -> list[Node]:
     """Return the outermost runs; creations and updates of one run, known by its id, are merged."""
     nodes: dict[str, Node] = {}
     for position, run in enumerate(runs):
-        told = {key: value for key, value in run.items() if value not in (None, "", {}, [])}
-        order = str(told.get("dotted_order") or "")
-        found = str(told.get("id") or order.rpartition("Z")[2] or f"run-{position}")
-        node = nodes.setdefault(found, Node({"id": found}))
-        node.fields |= told
+        fields = {key: value for key, value in run.items() if value not in (None, "", {}, [])}
+        order = str(fields.get("dotted_order") or "")
+        run_id = str(fields.get("id") or order.rpartition("Z")[2] or f"run-{position}")
+        node = nodes.setdefault(run_id, Node({"id": run_id}))
+        node.fields |= fields
     roots: list[Node] = []
     for node in sorted(nodes.values(), key=_order):
         above = nodes.get(_parent_id(node))
@@ -139,9 +139,9 @@ def _order(node: Node) -> tuple[str, float]:
 
 
 def _parent_id(node: Node) -> str:
-    told = node.fields.get("parent_run_id")
+    parent_id = node.fields.get("parent_run_id")
     above = str(node.fields.get("dotted_order") or "").rpartition(".")[0]
-    return str(told or above.rpartition(".")[2].partition("Z")[2])
+    return str(parent_id or above.rpartition(".")[2].partition("Z")[2])
 
 
 # A run of a model
@@ -160,7 +160,7 @@ def exchange_of(node: Node) -> Exchange:
         asked_steps(dict(asked)),
         reply or None,
         node.error,
-        next((str(one) for one in named if one), ""),
+        next((str(name) for name in named if name), ""),
         specs,
         id=str(answered.get("id") or ""),
         follows=str(asked.get("previous_response_id") or ""),
@@ -174,13 +174,13 @@ def asked_steps(asked: dict[str, Any]) -> list[Step]:
     messages = asked.get("messages")
     if isinstance(messages, list) and messages and isinstance(messages[0], list):
         messages = messages[0]  # one batch
-    if isinstance(messages, list) and messages and all(langchain_messages.is_message(one) for one in messages):
+    if isinstance(messages, list) and messages and all(langchain_messages.is_message(message) for message in messages):
         system = text_of(asked.get("system"))
         first: list[Step] = [SystemPrompt(system)] if system else []
         return [*first, *langchain_messages.steps_of(messages)]
     prompts = asked.get("prompts")
-    told = prompts[0] if isinstance(prompts, list) and prompts else asked
-    return [UserMessage(parts_of(plain_text(told)))]
+    prompt = prompts[0] if isinstance(prompts, list) and prompts else asked
+    return [UserMessage(parts_of(plain_text(prompt)))]
 
 
 def reply_steps(answered: dict[str, Any]) -> list[Step]:
@@ -193,9 +193,9 @@ def reply_steps(answered: dict[str, Any]) -> list[Step]:
         generations = generations[0]
     last = (answered.get("messages") or [None])[-1] if isinstance(answered.get("messages"), list) else None
     generated = generations.get("message") if isinstance(generations, dict) else None
-    for told in (generated, answered, answered.get("message"), answered.get("output"), last):
-        if langchain_messages.is_message(told) or (isinstance(told, dict) and "content" in told):
-            fields = langchain_messages.fields_of(told) or {}
+    for candidate in (generated, answered, answered.get("message"), answered.get("output"), last):
+        if langchain_messages.is_message(candidate) or (isinstance(candidate, dict) and "content" in candidate):
+            fields = langchain_messages.fields_of(candidate) or {}
             if isinstance(fields.get("content"), list) and "tool_calls" not in fields:
                 stop, usage = str(fields.get("stop_reason") or ""), anthropic_messages.usage_of(fields.get("usage"))
                 return anthropic_messages.reply_steps(fields["content"], stop_reason=stop, usage=usage)
@@ -206,27 +206,27 @@ def reply_steps(answered: dict[str, Any]) -> list[Step]:
 
 def _timed(steps: list[Step], node: Node) -> Iterator[Step]:
     """Yield the replies with their time, and the last with the usage and the cost that LangSmith has counted."""
-    last = max((place for place, step in enumerate(steps) if isinstance(step, Reply)), default=None)
-    for place, step in enumerate(steps):
+    last = max((index for index, step in enumerate(steps) if isinstance(step, Reply)), default=None)
+    for index, step in enumerate(steps):
         if not isinstance(step, Reply):
             yield step
-        elif place == last:
+        elif index == last:
             yield step._replace(at=node.end or step.at, seconds=node.seconds, usage=_usage(step.usage, node))
         else:
             yield step._replace(at=None)
 
 
 def _usage(told: Usage, node: Node) -> Usage:
-    found = told
-    for one in (object_of(node.fields.get("outputs")).get("usage_metadata"), node.metadata.get("usage_metadata")):
-        found = found if found != Usage() else langchain_messages.usage_of(one)
-    if found == Usage():
-        found = Usage(input=count(node.fields.get("prompt_tokens")), output=count(node.fields.get("completion_tokens")))
+    usage = told
+    for reported in (object_of(node.fields.get("outputs")).get("usage_metadata"), node.metadata.get("usage_metadata")):
+        usage = usage if usage != Usage() else langchain_messages.usage_of(reported)
+    if usage == Usage():
+        usage = Usage(input=count(node.fields.get("prompt_tokens")), output=count(node.fields.get("completion_tokens")))
     cost: Any = node.fields.get("total_cost")
     with suppress(TypeError, ValueError):
-        if found.cost is None and float(cost) > 0:
-            return msgspec.structs.replace(found, cost=float(cost))
-    return found
+        if usage.cost is None and float(cost) > 0:
+            return msgspec.structs.replace(usage, cost=float(cost))
+    return usage
 
 
 # A run of a tool
@@ -245,9 +245,9 @@ def call_of(node: Node) -> ToolCall:
 
 def call_id_of(node: Node) -> str:
     """Return the id that the model gave the call, if the tool's result names it."""
-    found = object_of(object_of(node.fields.get("outputs")).get("output"))
-    told = langchain_messages.fields_of(dict(found)) or {}
-    return str(told.get("tool_call_id") or node.metadata.get("tool_call_id") or "")
+    output = object_of(object_of(node.fields.get("outputs")).get("output"))
+    fields = langchain_messages.fields_of(dict(output)) or {}
+    return str(fields.get("tool_call_id") or node.metadata.get("tool_call_id") or "")
 
 
 def result_of(node: Node, call_id: str) -> Result:
@@ -259,9 +259,9 @@ def result_of(node: Node, call_id: str) -> Result:
         answered = answered["output"]
     fields = langchain_messages.fields_of(answered) or {}
     if "tool_call_id" in fields or langchain_messages.role_of(fields) == "tool":
-        told = langchain_messages.message_steps(fields)[0]
-        assert isinstance(told, Result)
-        return told._replace(call_id=call_id, at=node.end, seconds=node.seconds)
+        step = langchain_messages.message_steps(fields)[0]
+        assert isinstance(step, Result)
+        return step._replace(call_id=call_id, at=node.end, seconds=node.seconds)
     parts = parts_of(json_text(answered)) if answered is not None else []
     return Result(call_id, parts, node.name, False, node.end, node.seconds)
 

@@ -56,7 +56,7 @@ def read(file: TraceFile) -> Iterator[Run]:
         prompt = _joined(trace.get("problem_statement", trace.get("prompt") or ""))
         if isinstance(trajectory, dict):
             take_conversations(writer, trajectory, prompt)
-        elif isinstance(trajectory, list) and all(isinstance(one, dict) for one in trajectory):
+        elif isinstance(trajectory, list) and all(isinstance(turn, dict) for turn in trajectory):
             take_turns(writer, trajectory, prompt)
         else:
             take_log(writer, _joined(trajectory), prompt)
@@ -73,10 +73,10 @@ def _joined(text: Any) -> str:
 def _decoded(trace: Any) -> Any:
     """Return the trace that a text holds as JSON, or the text."""
     try:
-        found = msgspec.json.decode(trace)
+        decoded = msgspec.json.decode(trace)
     except (msgspec.DecodeError, UnicodeError, TypeError):
         return trace
-    return found if isinstance(found, dict) else trace
+    return decoded if isinstance(decoded, dict) else trace
 
 
 def _literal(text: Any) -> Any:

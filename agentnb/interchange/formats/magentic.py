@@ -39,13 +39,17 @@ def sniff(file: TraceFile) -> str:
     """Return an empty text for a file of this format, otherwise what it lacks."""
     if file.kind != "json":
         return "it is not one JSON document"
-    found = file.first
-    history = found.get("history") if isinstance(found, dict) else found
-    if not isinstance(history, list) or not history or not all(isinstance(one, dict) and "role" in one for one in history):
+    document = file.first
+    history = document.get("history") if isinstance(document, dict) else document
+    if (
+        not isinstance(history, list)
+        or not history
+        or not all(isinstance(message, dict) and "role" in message for message in history)
+    ):
         return "it has no history of messages with roles"
-    if isinstance(found, dict) and "mistake_step" in found:
+    if isinstance(document, dict) and "mistake_step" in document:
         return ""
-    named = any(one["role"] == "human" or _ROLE.fullmatch(str(one["role"])) for one in history)
+    named = any(message["role"] == "human" or _ROLE.fullmatch(str(message["role"])) for message in history)
     return "" if named else "no role is human, or names an agent and what it does, such as Orchestrator (thought)"
 
 
@@ -55,14 +59,14 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _run(file: TraceFile, position: str, found: Any) -> Run:
-    about = {name: value for name, value in found.items() if name != "history"} if isinstance(found, dict) else {}
-    prompts = _literal(about.pop("system_prompt", None))
+    recorded = {name: value for name, value in found.items() if name != "history"} if isinstance(found, dict) else {}
+    prompts = _literal(recorded.pop("system_prompt", None))
     writer = file.writer(
-        NAME, position, task=str(about.get("question_ID") or ""), settings={"recorded": about} if about else {}
+        NAME, position, task=str(recorded.get("question_ID") or ""), settings={"recorded": recorded} if recorded else {}
     )
     if prompts:
         writer.system("\n\n".join(f"# {name}\n\n{text}" for name, text in prompts.items()))
-    writer.assess("is_correct", about.get("is_correct"))
+    writer.assess("is_correct", recorded.get("is_correct"))
     end: tuple[Status, str] | None = None
     for index, message in enumerate(found["history"] if isinstance(found, dict) else found):
         end = _take(writer, message, index) or end
@@ -81,8 +85,8 @@ def _take(writer: RunWriter, message: dict[str, Any], index: int) -> tuple[Statu
             writer.reply(content, author=author)
         return None
     thinks = match["how"] == "thought"
-    about = {"to": match["to"]} if match["to"] else {}
-    writer.reply([Thinking(content) if thinks else Text(content)], author=match["who"], metadata=about)
+    metadata = {"to": match["to"]} if match["to"] else {}
+    writer.reply([Thinking(content) if thinks else Text(content)], author=match["who"], metadata=metadata)
     if match["how"] != "termination condition":
         return None
     return next(((status, reason) for begins, status, reason in _ENDS if content.startswith(begins)), None)
@@ -93,7 +97,7 @@ def _literal(text: Any) -> dict[str, str]:
     if isinstance(text, str) and len(text) > MAX_LITERAL_CHARACTERS:
         return {"all": text}
     try:
-        found = ast.literal_eval(text) if isinstance(text, str) else text
+        value = ast.literal_eval(text) if isinstance(text, str) else text
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return {"all": text}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}

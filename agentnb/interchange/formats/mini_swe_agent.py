@@ -53,21 +53,23 @@ def sniff(file: TraceFile) -> str:
 
 def _is_conversation(messages: list[Any]) -> bool:
     """Return whether a bare list of messages, as early versions wrote it, has a block and its return code."""
-    looked_at = [one for one in messages[:_LOOKED_AT] if isinstance(one, dict) and isinstance(one.get("content"), str)]
+    looked_at = [
+        message for message in messages[:_LOOKED_AT] if isinstance(message, dict) and isinstance(message.get("content"), str)
+    ]
     return any(
-        one.get("role") == "assistant"
+        message.get("role") == "assistant"
         and after.get("role") == "user"
         and _RETURNED.match(after["content"])
-        and any(block.search(one["content"]) for block in _BLOCKS.values())
-        for one, after in pairwise(looked_at)
+        and any(block.search(message["content"]) for block in _BLOCKS.values())
+        for message, after in pairwise(looked_at)
     )
 
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run."""
     document = file.document
-    about = document if isinstance(document, dict) else {"messages": document}
-    yield from file.each([("", about)], lambda position, one: _run(file, position, one))
+    trajectory = document if isinstance(document, dict) else {"messages": document}
+    yield from file.each([("", trajectory)], lambda position, one: _run(file, position, one))
 
 
 def _run(file: TraceFile, position: str, about: dict[str, Any]) -> Run:
@@ -105,7 +107,7 @@ class _MessageReader:
 
     def __init__(self, writer: RunWriter, messages: list[dict[str, Any]]) -> None:
         self._writer = writer
-        newer = any(_NEWER_WORD in str(one.get("content")) for one in messages if isinstance(one, dict))
+        newer = any(_NEWER_WORD in str(message.get("content")) for message in messages if isinstance(message, dict))
         self._block = _BLOCKS[_NEWER_WORD if newer else "bash"]
         self._open = 0
         """Calls of the last reply whose results are due."""
@@ -140,24 +142,24 @@ class _MessageReader:
     def _commands(self, message: dict[str, Any], extra: dict[str, Any]) -> list[str]:
         actions = extra.get("actions")
         if isinstance(actions, list):
-            return [str(one["command"] if isinstance(one, dict) else one) for one in actions]
-        found = self._block.findall(text_of(message.get("content")))
-        return [found[0].strip()] if len(found) == 1 else []
+            return [str(action["command"] if isinstance(action, dict) else action) for action in actions]
+        blocks = self._block.findall(text_of(message.get("content")))
+        return [blocks[0].strip()] if len(blocks) == 1 else []
 
     def _response(self, message: dict[str, Any], extra: dict[str, Any]) -> None:
         """Take an answer of the Responses API."""
         items = message["output"]
         calls = [
-            ToolCall(one["name"], one.get("arguments"), str(one.get("call_id") or ""))
-            for one in items
-            if one["type"] == "function_call"
+            ToolCall(item["name"], item.get("arguments"), str(item.get("call_id") or ""))
+            for item in items
+            if item["type"] == "function_call"
         ]
         parts: list[AnyPart] = []
-        for one in items:
-            if one["type"] == "reasoning":
-                parts += [Thinking(str(each.get("text") or "")) for each in one.get("summary") or ()]
-            elif one["type"] == "message":
-                parts += parts_of(one.get("content"))
+        for item in items:
+            if item["type"] == "reasoning":
+                parts += [Thinking(str(summary.get("text") or "")) for summary in item.get("summary") or ()]
+            elif item["type"] == "message":
+                parts += parts_of(item.get("content"))
         usage = message.get("usage") or {}
         tokens = Usage(
             input=usage.get("input_tokens"),
@@ -200,8 +202,8 @@ def _code(extra: dict[str, Any], text: str) -> str:
     begins, says = _TIMED_OUT
     if (text.startswith(begins) and says in text) or says in str(extra.get("exception_info") or ""):
         return "timeout"
-    found = _RETURNED.match(text)
-    returned = extra.get("returncode", int(found[1]) if found else 0)
+    match = _RETURNED.match(text)
+    returned = extra.get("returncode", int(match[1]) if match else 0)
     return f"exit_{returned}" if returned else ""
 
 
@@ -210,8 +212,8 @@ def _thought(message: dict[str, Any], extra: dict[str, Any]) -> list[AnyPart]:
     answer = extra.get("response")
     choices = answer.get("choices") if isinstance(answer, dict) else None
     raw = (choices[0].get("message") or {}) if choices else {}
-    for one in (message, raw):
-        text = one.get("reasoning_content") or one.get("reasoning")
+    for source in (message, raw):
+        text = source.get("reasoning_content") or source.get("reasoning")
         if isinstance(text, str) and text.strip():
             return [Thinking(text)]
     return []

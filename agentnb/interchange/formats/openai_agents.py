@@ -64,15 +64,15 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _pythonic(value: dict[str, Any]) -> dict[str, Any]:
-    return {_NAMES.get(key, key): one for key, one in value.items()}
+    return {_NAMES.get(key, key): item for key, item in value.items()}
 
 
 def _run(file: TraceFile, position: str, state: dict[str, Any]) -> Run:
-    items = [_pythonic(one) for one in _items(state)]
+    items = [_pythonic(raw) for raw in _items(state)]
     agents = list(dict.fromkeys(filter(None, map(_agent, items))))
     last = _name(state.get("current_agent"))
-    about = {"agent": first} if (first := agents[0] if agents else last) else {}
-    writer = file.writer(NAME, position, settings={"recorded": _recorded(state)}, **about)
+    agent_field = {"agent": first} if (first := agents[0] if agents else last) else {}
+    writer = file.writer(NAME, position, settings={"recorded": _recorded(state)}, **agent_field)
     asked = state["original_input"]
     hand_over(writer, [UserMessage(parts_of(asked))] if isinstance(asked, str) else openai_responses.steps_of(asked))
     hand_over(writer, _steps(items, state.get("model_responses") or (), several=len({*agents, last} - {""}) > 1))
@@ -95,16 +95,16 @@ def _items(state: dict[str, Any]) -> list[Any]:
 
 def _recorded(state: dict[str, Any]) -> dict[str, Any]:
     context = state.get("context")
-    told = {key: state.get(key) for key in (*_RECORDED, *_GUARDRAILS)}
-    told["current_agent"] = _name(state.get("current_agent"))
-    told["context"] = context.get("context") if isinstance(context, dict) else None
-    told["schema"] = state.get("$schemaVersion")
-    return recorded_of(told)
+    fields = {key: state.get(key) for key in (*_RECORDED, *_GUARDRAILS)}
+    fields["current_agent"] = _name(state.get("current_agent"))
+    fields["context"] = context.get("context") if isinstance(context, dict) else None
+    fields["schema"] = state.get("$schemaVersion")
+    return recorded_of(fields)
 
 
 def _name(agent: Any) -> str:
-    found = agent.get("name") if isinstance(agent, dict) else agent
-    return found if isinstance(found, str) else ""
+    name = agent.get("name") if isinstance(agent, dict) else agent
+    return name if isinstance(name, str) else ""
 
 
 def _agent(item: dict[str, Any]) -> str:
@@ -115,8 +115,8 @@ def _waiting(state: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the calls that wait for approval."""
     step = _pythonic(state.get("current_step") or {})
     data = step.get("data") if isinstance(step.get("data"), dict) else step
-    found = [_pythonic(one) for one in (data or {}).get("interruptions") or () if isinstance(one, dict)]
-    return [one["raw_item"] for one in found if isinstance(one.get("raw_item"), dict)]
+    interruptions = [_pythonic(item) for item in (data or {}).get("interruptions") or () if isinstance(item, dict)]
+    return [item["raw_item"] for item in interruptions if isinstance(item.get("raw_item"), dict)]
 
 
 # Items
@@ -151,10 +151,10 @@ def _flushed(pieces: ReplyPieces, usage: Usage) -> list[Step]:
 
 def _result(item: dict[str, Any], raw: dict[str, Any]) -> Step:
     """Return the result that an item is; what the tool itself returned, if the item for the model does not hold it."""
-    found = openai_responses.result_of(raw)
-    if not found.parts and item.get("output") is not None:
-        return found._replace(parts=parts_of(json_text(item["output"])))
-    return found
+    result = openai_responses.result_of(raw)
+    if not result.parts and item.get("output") is not None:
+        return result._replace(parts=parts_of(json_text(item["output"])))
+    return result
 
 
 def _key(raw: dict[str, Any]) -> tuple[Any, ...]:
@@ -163,12 +163,12 @@ def _key(raw: dict[str, Any]) -> tuple[Any, ...]:
 
 def _usage_by_item(responses: Any) -> dict[tuple[Any, ...], Usage]:
     """Return the usage of the response that each item came in."""
-    found: dict[tuple[Any, ...], Usage] = {}
+    usages: dict[tuple[Any, ...], Usage] = {}
     for response in responses:
         usage = _usage(response.get("usage"))
         for raw in response.get("output") or ():
-            found[_key(raw)] = usage
-    return found
+            usages[_key(raw)] = usage
+    return usages
 
 
 def _usage(told: Any) -> Usage:

@@ -58,8 +58,8 @@ def is_message(value: Any) -> bool:
 
 def is_conversation(value: Any) -> bool:
     """Return whether this is a list of messages of the chat API, and not of Anthropic's."""
-    found = isinstance(value, list) and bool(value) and all(is_message(one) for one in value)
-    return found and not anthropic_messages.is_conversation(value)
+    fits = isinstance(value, list) and bool(value) and all(is_message(message) for message in value)
+    return fits and not anthropic_messages.is_conversation(value)
 
 
 def is_request(body: Any) -> bool:
@@ -123,38 +123,38 @@ def said_parts(message: dict[str, Any]) -> list[AnyPart]:
 def _thoughts(message: dict[str, Any]) -> list[AnyPart]:
     """Return the thinking, in the fields of the servers that send it; OpenRouter's details are read if these are empty."""
     for field in THINKING_FIELDS:
-        if found := thinking(message.get(field)):
-            return found
-    told = [one for one in message.get("reasoning_details") or () if isinstance(one, dict)]
-    return thinking("".join([str(one.get("text") or one.get("summary") or "") for one in told]))
+        if parts := thinking(message.get(field)):
+            return parts
+    details = [detail for detail in message.get("reasoning_details") or () if isinstance(detail, dict)]
+    return thinking("".join([str(detail.get("text") or detail.get("summary") or "") for detail in details]))
 
 
 def calls_of(message: dict[str, Any]) -> list[ToolCall]:
     """Return the calls of an assistant's message, also of the older kind that had one ``function_call`` and no id."""
     old = message.get("function_call")
-    calls = [call for one in message.get("tool_calls") or () if (call := _call(one)) is not None]
+    calls = [call for item in message.get("tool_calls") or () if (call := _call(item)) is not None]
     return calls + ([ToolCall(old["name"], old.get("arguments"))] if isinstance(old, dict) else [])
 
 
 def _call(one: dict[str, Any]) -> ToolCall | None:
     call_id = str(one.get("id") or "")
-    if isinstance(made := one.get("function"), dict):
-        return ToolCall(made.get("name") or "", made.get("arguments"), call_id)
-    if isinstance(made := one.get("custom"), dict):  # a tool that takes text
-        return ToolCall(made.get("name") or "", {"input": made.get("input")}, call_id)
+    if isinstance(function := one.get("function"), dict):
+        return ToolCall(function.get("name") or "", function.get("arguments"), call_id)
+    if isinstance(function := one.get("custom"), dict):  # a tool that takes text
+        return ToolCall(function.get("name") or "", {"input": function.get("input")}, call_id)
     return ToolCall(one["name"], one.get("arguments", one.get("args")), call_id) if "name" in one else None
 
 
 def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
     """Return the tools of a request."""
-    return tool_specs(one.get("function") or one.get("custom") or one for one in tools or () if isinstance(one, dict))
+    return tool_specs(tool.get("function") or tool.get("custom") or tool for tool in tools or () if isinstance(tool, dict))
 
 
 def usage_of(usage: Any) -> Usage:
     """Return the usage that the API reported; unknown if it is missing. OpenRouter reports a cost too."""
-    found = read_usage(usage)
+    reported = read_usage(usage)
     cost = cost_of(object_of(usage).get("cost"))
-    return found if cost is None else replace(found, cost=cost)
+    return reported if cost is None else replace(reported, cost=cost)
 
 
 # Its responses
