@@ -1,6 +1,6 @@
-"""Sessions of the Kimi CLI: the ``wire.jsonl`` of a session, what its agent told its interface, with times and usage.
+"""Sessions of the Kimi CLI: a session's ``wire.jsonl``, the agent's messages to its interface, with times and usage.
 
-A step is a reply. Sub-agents tell what they do within the events of the agent that started them.
+A step is a reply. Events of sub-agents are nested in those of the agent that started them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from agentnb.interchange.formats.session_log import (
 from agentnb.interchange.trace_file import TraceFile
 
 CONTEXT, WIRE = "context.jsonl", "wire.jsonl"
-"""The files of a session's folder: its conversation, as `kimi_cli` reads it, and this format's, with times and usage too."""
+"""Files in a session's folder: the conversation as `kimi_cli` reads it, and this format's, which adds times and usage."""
 NAME = "kimi_wire"
 TITLE = "session of the Kimi CLI, as told to its interface"
 RECORDS_END = "`TurnEnd`, `StepInterrupted`"
@@ -56,7 +56,7 @@ def _is_record(record: dict[str, Any]) -> bool:
 
 
 def is_superseded(file: TraceFile) -> bool:
-    """Return whether a ``context.jsonl`` holds the session of the ``wire.jsonl`` beside it, which has it in more detail."""
+    """True if a ``context.jsonl`` holds the session of the ``wire.jsonl`` beside it, which has more detail."""
     try:
         wire = file.beside(WIRE) if file.base_name == CONTEXT else None
         return wire is not None and not (kimi_cli.sniff(file) or sniff(wire))
@@ -65,7 +65,7 @@ def is_superseded(file: TraceFile) -> bool:
 
 
 def _system_prompt(file: TraceFile) -> str:
-    """Return the system prompt, which only the ``context.jsonl`` beside this file has; empty if there is none."""
+    """Return the system prompt, recorded only in the ``context.jsonl`` beside this file, or an empty text."""
     context = file.beside(CONTEXT) if file.base_name == WIRE else None
     if context is None or not is_superseded(context):
         return ""
@@ -108,20 +108,20 @@ def _nested(file: TraceFile, above: _Agent, run_id: str) -> Iterator[Run]:
 
 
 class _Agent:
-    """What one agent of the session said and did so far."""
+    """The log of one agent of the session so far."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.log = SessionLog()
         self.nested: dict[str, _Agent] = {}
-        """Its sub-agents, by their ids, or by the calls that started them."""
+        """Its sub-agents, by their ids or the calls that started them."""
         self.compactions = 0
         self.ended = False
         self._counted: dict[str, Reply] = {}
-        """Replies whose usage is known, by the ids of their messages: usage that comes again replaces it."""
+        """Replies with usage by message id: repeated usage replaces it."""
 
     def take(self, message: dict[str, Any], at: Any) -> None:
-        """Take a message; one that is no part of the conversation is left out."""
+        """Add a message. Messages outside the conversation are ignored."""
         kind, payload = message["type"], message["payload"]
         if kind in ("TurnBegin", "SteerInput"):
             self.ended = False
@@ -162,7 +162,7 @@ class _Agent:
         self.log.result(text_of(payload.get("tool_call_id")), parts, error_code=code, at=at)
 
     def _status(self, payload: dict[str, Any]) -> None:
-        """Take the usage of a step, and how long the conversation is after it."""
+        """Set the usage of a step, and the conversation's length after it."""
         usage, message_id = payload.get("token_usage"), text_of(payload.get("message_id"))
         last = self._counted.get(message_id, self.log.last_reply)
         if last is None:

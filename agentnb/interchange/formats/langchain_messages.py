@@ -1,4 +1,4 @@
-"""Messages of LangChain, as LangSmith and LangGraph keep them: plain, or as the constructors of their classes."""
+"""LangChain messages, as in LangSmith and LangGraph: plain, or serialized as class constructors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KNOWN = frozenset({"user", "assistant", "system", "tool"})
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:
-    """Return the fields of a message, out of the constructor or the pair of type and data that may be around them."""
+    """Return the fields of a message, unwrapped from a constructor or a pair of type and data."""
     if not isinstance(value, dict):
         return None
     if value.get("type") == "constructor" and isinstance(value.get("kwargs"), dict):
@@ -41,24 +41,24 @@ def fields_of(value: Any) -> dict[str, Any] | None:
 
 
 def role_of(fields: dict[str, Any]) -> str:
-    """Return the role of a message in the words of the APIs: user, assistant, system or tool; another one as it is."""
+    """Return the role of a message in the APIs' words: user, assistant, system or tool; other roles unchanged."""
     role = str(fields.get("role") or fields.get("type") or "").lower()
     return _ROLES.get(role, role)
 
 
 def is_message(value: Any) -> bool:
-    """Return whether this is a message of LangChain, or of OpenAI's chat API, which LangChain takes too."""
+    """True if this is a message of LangChain, or of OpenAI's chat API, which LangChain accepts too."""
     fields = fields_of(value)
     return fields is not None and role_of(fields) in _KNOWN and bool(fields.keys() & {"content", "tool_calls"})
 
 
 def steps_of(messages: Iterable[Any], author: str = "") -> list[Step]:
-    """Return what messages say."""
+    """Return the steps of messages."""
     return [step for message in messages for step in message_steps(message, author)]
 
 
 def message_steps(message: Any, author: str = "", at: datetime | None = None) -> list[Step]:
-    """Return what a message says. ``author``: whose replies these are, if the message does not name it."""
+    """Return the steps of a message. ``author``: author of replies that do not name one."""
     fields = fields_of(message) or {}
     role, content = role_of(fields), fields.get("content")
     if role == "system":
@@ -75,7 +75,7 @@ def message_steps(message: Any, author: str = "", at: datetime | None = None) ->
 
 
 def reply_of(fields: dict[str, Any], author: str = "", at: datetime | None = None) -> Reply:
-    """Return the reply that a message of the model is."""
+    """Return the reply of a model's message."""
     metadata = object_of(fields.get("response_metadata"))
     stop = metadata.get("finish_reason") or metadata.get("stop_reason") or fields.get("finish_reason") or ""
     kept = {key: metadata[key] for key in ("id", "model_name", "model") if isinstance(metadata.get(key), str)}
@@ -96,7 +96,7 @@ def _spoken(fields: dict[str, Any]) -> list[AnyPart]:
 
 
 def calls_of(fields: dict[str, Any]) -> list[ToolCall]:
-    """Return the calls of a message of the model, also those whose arguments were no JSON."""
+    """Return the calls of a model's message, also those with invalid JSON arguments."""
     extra = object_of(fields.get("additional_kwargs"))
     listed = [*(fields.get("tool_calls") or ()), *(fields.get("invalid_tool_calls") or ())]
     calls = openai_chat.calls_of({"tool_calls": listed, "function_call": fields.get("function_call")})
@@ -109,7 +109,7 @@ def calls_of(fields: dict[str, Any]) -> list[ToolCall]:
 
 
 def usage_of(usage: Any) -> Usage:
-    """Return the usage in the form that LangChain gives that of all APIs; unknown if it is missing."""
+    """Return the usage from LangChain's common form; unknown if it is missing."""
     if not isinstance(usage, dict):
         return Usage()
     input_details = object_of(usage.get("input_token_details") or usage.get("input_tokens_details"))

@@ -1,7 +1,7 @@
-"""Threads of LangGraph: a thread, its state, or the history of its states, as its server and `get_state_history` give them.
+"""Threads of LangGraph: a thread, its state, or its state history, as returned by its server and `get_state_history`.
 
-The newest state has the whole conversation, and is the run; older states say when each message was added. States of subgraphs
-that a task holds are nested runs.
+The newest state has the whole conversation, and is the run; older states supply the times of messages. Subgraph states in a
+task are nested runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME = "langgraph"
 TITLE = "thread of LangGraph"
 RECORDS_END = "an empty `next`, the thread's `status`, an error, the finish reason of the last reply"
 LOOKED_AT = 20
-"""Messages at the beginning by which a state is recognized."""
+"""Number of first messages by which a state is recognized."""
 _RECORDED = ("thread_id", "status", "metadata", "next", "interrupts", "config", "checkpoint")
 
 
@@ -55,7 +55,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _thread_of(state: Any) -> str:
-    """Return the id of the thread that a state belongs to; empty if it does not say."""
+    """Return the thread id of a state, or an empty text."""
     if not isinstance(state, dict):
         return ""
     configured = (state.get("config") or {}).get("configurable") or {}
@@ -71,7 +71,7 @@ def _thread(file: TraceFile, position: str, states: list[Any]) -> Iterator[Run]:
 
 
 def _times(states: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return when each message was first in a state, by its id. A single state does not say."""
+    """Return the time of the first state with each message, by message id; empty for a single state."""
     times: dict[str, Any] = {}
     for state in sorted(states, key=lambda one: str(one.get("created_at") or "")) if len(states) > 1 else ():
         for message in _messages(state) or ():
@@ -116,13 +116,13 @@ def _take(writer: RunWriter, message: Any, at: datetime | None) -> None:
 
 
 def _model(messages: list[Any]) -> str:
-    """Return the model that replied first; empty if no message says."""
+    """Return the model of the first reply, or an empty text."""
     all_metadata = ((fields_of(message) or {}).get("response_metadata") or {} for message in messages)
     return next((str(name) for metadata in all_metadata if (name := metadata.get("model_name") or metadata.get("model"))), "")
 
 
 def _finish(writer: RunWriter, state: dict[str, Any]) -> Run:
-    """Return the run: failed with the error of a task, broken off at an interrupt, else as its last message says."""
+    """Return the run: failed with a task's error, interrupted, or ended by its last message."""
     at = time_of(state.get("created_at") if "thread_id" not in state else state.get("updated_at"))
     tasks = [task for task in state.get("tasks") or () if isinstance(task, dict)]
     error = next((task["error"] for task in tasks if task.get("error")), state.get("error"))

@@ -1,4 +1,4 @@
-"""Traces of LangSmith: what its clients post and patch, and runs as they are exported, flat or nested."""
+"""LangSmith traces: posts and patches of its clients, and exported runs, flat or nested."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOOLS = frozenset({"tool", "retriever"})
 _STEPS = frozenset(
     {"RunnableSequence", "RunnableLambda", "RunnableParallel", "RunnableCallable", "LangGraph", "agent", "model"}
 )
-"""Names of runs that belong to LangChain itself, not to an agent."""
+"""Names of LangChain's own runs, as opposed to those of agents."""
 
 
 def sniff(file: TraceFile) -> str:
@@ -44,7 +44,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each trace, and for each further conversation in it one that is nested in it."""
+    """Yield a run for each trace, and a nested run for each further conversation in it."""
     records = file.records() if file.kind == "lines" else [(0, file.document)]
     runs: list[dict[str, Any]] = []
     for number, record in records:
@@ -58,7 +58,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _runs(file: TraceFile, position: str, root: Node, parent: str | None) -> Iterator[Run]:
-    """Yield the run of this one, and those nested in it."""
+    """Yield the run of a trace, and its nested runs."""
     within = [*_within(root)]
     conversations = _conversations(root, [node for node in within if node.kind == "llm"])
     tools = [node for node in within if node.kind in _TOOLS]
@@ -91,7 +91,7 @@ def _within(node: Node) -> Iterator[Node]:
 
 
 def _conversations(root: Node, models: list[Node]) -> list[OpenConversation]:
-    """Return the conversations of the models, in the order in which they began. Several agents are the authors of theirs."""
+    """Return the models' conversations, in order of their beginnings. With several agents, replies get their authors."""
     agents = [_agent(root, model) for model in models]
     conversations, complete = Conversations(), list[OpenConversation]()
     for model, agent in zip(models, agents, strict=True):
@@ -130,7 +130,7 @@ def _run(
 
 
 def _begun(steps: list[Step], root: Node) -> list[Step]:
-    """Return the steps with the start of the outermost run as the time of the prompt."""
+    """Return the steps with the outermost run's start as the time of the prompt."""
     index = next((index for index, step in enumerate(steps) if isinstance(step, UserMessage)), None)
     if index is None:
         return steps
@@ -161,7 +161,7 @@ def _agent(root: Node, model: Node) -> str:
 
 
 def _with_results(steps: list[Step], tools: list[Node]) -> list[Step]:
-    """Return the steps with the times of their results, and results that no later request tells; takes those tools out."""
+    """Return the steps with the times of results, and results missing from later requests; removes their tools."""
     merged: list[Step] = []
     answered = {step.call_id for step in steps if isinstance(step, Result)}
     names: dict[str, str] = {}
@@ -177,7 +177,7 @@ def _with_results(steps: list[Step], tools: list[Node]) -> list[Step]:
 
 
 def _missing_results(calls: list[ToolCall], tools: list[Node]) -> Iterator[Step]:
-    """Yield the results of these calls that runs of tools have."""
+    """Yield the results of these calls from tool runs."""
     for call in calls:
         tool = _taken(tools, call.id, call.name)
         if tool is not None:
@@ -185,7 +185,7 @@ def _missing_results(calls: list[ToolCall], tools: list[Node]) -> Iterator[Step]
 
 
 def _taken(tools: list[Node], call_id: str, name: str) -> Node | None:
-    """Take the run of this call out of the tools: by its id, else the first of its name that names no other id."""
+    """Remove and return the tool run of this call: by its id, otherwise the first run of its name without an id."""
     match = next((tool for tool in tools if call_id and tree.call_id_of(tool) == call_id), None)
     if match is None:
         match = next((tool for tool in tools if tool.name == name and not tree.call_id_of(tool)), None)
@@ -195,7 +195,7 @@ def _taken(tools: list[Node], call_id: str, name: str) -> Node | None:
 
 
 def _with_calls(steps: list[Step], tools: list[Node]) -> list[Step]:
-    """Return the steps with the tools that no model called, such as a search before its prompt, where they ran."""
+    """Return the steps with tools that no model called, such as a search before the prompt, inserted by time."""
     ordered = list(steps)
     for tool in tools:
         begun = tool.start

@@ -1,4 +1,4 @@
-"""Runs of LangSmith as a tree: their creations and updates merged, and what a run of a model or a tool holds."""
+"""LangSmith runs as a tree of merged creations and updates, and the contents of model and tool runs."""
 
 from __future__ import annotations
 
@@ -24,78 +24,78 @@ _TOOLS = frozenset({"tool", "retriever"})
 
 @dataclass
 class Node:
-    """A run of LangSmith, with the runs nested in it."""
+    """A run of LangSmith, with its nested runs."""
 
     fields: dict[str, Any]
     children: list[Node] = field(default_factory=list)
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The run's id."""
         return str(self.fields["id"])
 
     @property
     def kind(self) -> str:
-        """What LangSmith calls the type of a run: llm, tool, chain, retriever and others."""
+        """The run's type in LangSmith: llm, tool, chain, retriever and others."""
         return str(self.fields.get("run_type") or "")
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The run's name."""
         return str(self.fields.get("name") or "")
 
     @property
     def start(self) -> datetime | None:
-        """When it started, if that is known."""
+        """Start time, or None."""
         return _utc(self.fields.get("start_time"))
 
     @property
     def end(self) -> datetime | None:
-        """When it ended, if it did."""
+        """End time, or None."""
         return _utc(self.fields.get("end_time"))
 
     @property
     def seconds(self) -> float | None:
-        """How long it took, if both times are known."""
+        """Duration, or None if a time is unknown."""
         start, end = self.start, self.end
         return None if start is None or end is None else max(0.0, (end - start).total_seconds())
 
     @property
     def error(self) -> str:
-        """The message of its error, of several lines the last."""
+        """The error message, or an empty text."""
         error = self.fields.get("error")
         return str(error).strip() if error else ""
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What its client said of it."""
+        """The metadata from its client."""
         return dict(object_of(object_of(self.fields.get("extra")).get("metadata")))
 
     def below(self) -> Iterator[Node]:
-        """Yield the runs nested in it, at any depth, in their order."""
+        """Yield its nested runs, at any depth, in order."""
         for child in self.children:
             yield child
             yield from child.below()
 
     @property
     def is_sub_agent(self) -> bool:
-        """Whether a model works within this tool."""
+        """True for a tool within which a model works."""
         return self.kind in _TOOLS and any(node.kind == "llm" for node in self.below())
 
 
 def _utc(value: Any) -> datetime | None:
-    """Return a time; one without a zone is of UTC, as LangSmith writes it."""
+    """Return a time, in UTC if it has no zone, as LangSmith writes it."""
     time = time_of(value)
     return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
 
 
 def is_run(value: Any) -> bool:
-    """Return whether this is a run of LangSmith."""
+    """True if this is a run of LangSmith."""
     return isinstance(value, dict) and "id" in value and "run_type" in value and bool(value.keys() & {"inputs", "dotted_order"})
 
 
 def runs_in(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield the creations and updates that a document holds, flat."""
+    """Yield the creations and updates in a document, flattened."""
     if isinstance(value, list):
         for item in value:
             yield from runs_in(item)
@@ -116,7 +116,7 @@ def _nested(run: dict[str, Any], parent: Any = None) -> Iterator[dict[str, Any]]
 
 
 def trees_of(runs: Iterable[dict[str, Any]]) -> list[Node]:
-    """Return the outermost runs; creations and updates of one run, known by its id, are merged."""
+    """Return the outermost runs; creations and updates are merged by run id."""
     nodes: dict[str, Node] = {}
     for position, run in enumerate(runs):
         fields = {key: value for key, value in run.items() if value not in (None, "", {}, [])}
@@ -148,7 +148,7 @@ def _parent_id(node: Node) -> str:
 
 
 def exchange_of(node: Node) -> Exchange:
-    """Return what a run of a model was asked and replied."""
+    """Return the exchange of a model run."""
     asked, answered = object_of(node.fields.get("inputs")), object_of(node.fields.get("outputs"))
     invoked = object_of(object_of(node.fields.get("extra")).get("invocation_params"))
     tools = asked.get("tools") or invoked.get("tools") or asked.get("functions") or invoked.get("functions")
@@ -168,7 +168,7 @@ def exchange_of(node: Node) -> Exchange:
 
 
 def asked_steps(asked: dict[str, Any]) -> list[Step]:
-    """Return what the inputs of a run say: messages, prompts, or whatever they are as JSON."""
+    """Return the steps of a run's inputs: messages, prompts, or other data as JSON."""
     if openai_responses.is_request(asked):
         return openai_responses.request_steps(asked)
     messages = asked.get("messages")
@@ -184,7 +184,7 @@ def asked_steps(asked: dict[str, Any]) -> list[Step]:
 
 
 def reply_steps(answered: dict[str, Any]) -> list[Step]:
-    """Return the replies in the outputs of a run of a model."""
+    """Return the replies in the outputs of a model run."""
     for api in (openai_chat.API, openai_responses.API, anthropic_messages.API):
         if api.is_response(answered):
             return api.response_steps(answered)
@@ -205,7 +205,7 @@ def reply_steps(answered: dict[str, Any]) -> list[Step]:
 
 
 def _timed(steps: list[Step], node: Node) -> Iterator[Step]:
-    """Yield the replies with their time, and the last with the usage and the cost that LangSmith has counted."""
+    """Yield the steps with the time of the last reply, and its usage and cost as counted by LangSmith."""
     last = max((index for index, step in enumerate(steps) if isinstance(step, Reply)), default=None)
     for index, step in enumerate(steps):
         if not isinstance(step, Reply):
@@ -233,7 +233,7 @@ def _usage(told: Usage, node: Node) -> Usage:
 
 
 def call_of(node: Node) -> ToolCall:
-    """Return the call that a run of a tool is."""
+    """Return the call of a tool run."""
     asked: Any = node.fields.get("inputs") or {}
     if isinstance(asked, dict) and asked.keys() == {"input"}:
         asked = asked["input"]
@@ -244,14 +244,14 @@ def call_of(node: Node) -> ToolCall:
 
 
 def call_id_of(node: Node) -> str:
-    """Return the id that the model gave the call, if the tool's result names it."""
+    """Return the model's id of the call, if the tool's result names it."""
     output = object_of(object_of(node.fields.get("outputs")).get("output"))
     fields = langchain_messages.fields_of(dict(output)) or {}
     return str(fields.get("tool_call_id") or node.metadata.get("tool_call_id") or "")
 
 
 def result_of(node: Node, call_id: str) -> Result:
-    """Return the result of a run of a tool."""
+    """Return the result of a tool run."""
     if node.error:
         return Result(call_id, parts_of(node.error), node.name, True, node.end, node.seconds)
     answered: Any = node.fields.get("outputs")
@@ -267,13 +267,13 @@ def result_of(node: Node, call_id: str) -> Result:
 
 
 def plain_text(value: Any) -> str:
-    """Return inputs or outputs as a text: the only text that is in them, else their JSON."""
+    """Return inputs or outputs as text: their only text, otherwise JSON."""
     while isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
     return json_text(value)
 
 
 def recorded(node: Node) -> dict[str, Any]:
-    """Return what else LangSmith recorded of a run."""
+    """Return other recorded data of a run."""
     names = ("name", "run_type", "tags", "session_name", "feedback_stats", "trace_id", "status", "total_tokens", "total_cost")
     return recorded_of({**{key: node.fields.get(key) for key in names}, "metadata": node.metadata})

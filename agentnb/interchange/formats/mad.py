@@ -1,7 +1,7 @@
-"""Records of the MAD and MASFT data sets: what a team of agents did, and which failure modes people saw in it.
+"""Records of the MAD and MASFT data sets: traces of agent teams, with human annotations of failure modes.
 
-A MAD record has the trace as a text, which is JSON or a log, and annotations as a Python literal; one of MASFT has the
-trajectory and a note. Codes of failure modes differ from round to round, so they are kept by name.
+A MAD record has the trace as text, either JSON or a log, and annotations as a Python literal; a MASFT record has the trajectory
+and a note. Codes of failure modes differ between annotation rounds, so they are kept by name.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _joined(text: Any) -> str:
-    """Return a text that may be written as its lines."""
+    """Return a text, joined if it is a list of lines."""
     return "\n".join(text) if isinstance(text, list) else str(text)
 
 
 def _decoded(trace: Any) -> Any:
-    """Return the trace that a text holds as JSON, or the text."""
+    """Return the JSON object in a text, or the text."""
     try:
         decoded = msgspec.json.decode(trace)
     except (msgspec.DecodeError, UnicodeError, TypeError):
@@ -80,7 +80,7 @@ def _decoded(trace: Any) -> Any:
 
 
 def _literal(text: Any) -> Any:
-    """Return plain data written as a Python literal, which is read and never evaluated; the text if it is none."""
+    """Parse a Python literal without evaluating code; return other text unchanged."""
     if not isinstance(text, str):
         return text
     try:

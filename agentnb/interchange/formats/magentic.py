@@ -1,8 +1,8 @@
-"""Conversations of Magentic-One, alone or with the blame of Who&When: who made the decisive mistake, and where.
+"""Conversations of Magentic-One, alone or with Who&When's attribution of the decisive mistake to an agent and step.
 
-Roles name the speaker and what is said: ``Orchestrator (thought)`` is thinking, ``Orchestrator (-> WebSurfer)`` speaks to
-another agent, ``Orchestrator (termination condition)`` says why it ended. There are no tool calls, and no times. Who&When also
-has conversations of agents by name, whose code a terminal runs.
+Roles name the speaker and the kind of message: ``Orchestrator (thought)`` is thinking, ``Orchestrator (-> WebSurfer)`` speaks
+to another agent, ``Orchestrator (termination condition)`` gives the reason for the end. There are no tool calls, and no times.
+Who&When also has conversations of agents by name, whose code runs in a terminal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAME = "magentic"
 TITLE = "conversation of Magentic-One or Who&When"
 RECORDS_END = "the termination condition"
 MAX_LITERAL_CHARACTERS = 1_000_000
-"""A longer literal is kept as a text: the tree of it takes seventy times its memory."""
+"""Maximum characters of a literal to parse, since its syntax tree takes seventy times its memory; longer ones stay text."""
 TERMINAL = "Computer_terminal"
 _ROLE = re.compile(r"(?P<who>[^()]+?) *\((?P<how>->|thought|termination condition) *(?P<to>[^()]*)\)")
 _ENDS: tuple[tuple[str, Status, str], ...] = (
@@ -32,7 +32,7 @@ _ENDS: tuple[tuple[str, Status, str], ...] = (
     ("No agent selected", "completed", "natural"),
     ("Request satisfied", "completed", "natural"),
 )
-"""How runs end, by what the termination condition says first."""
+"""Ends of runs, by the beginning of the termination condition."""
 
 
 def sniff(file: TraceFile) -> str:
@@ -74,7 +74,7 @@ def _run(file: TraceFile, position: str, found: Any) -> Run:
 
 
 def _take(writer: RunWriter, message: dict[str, Any], index: int) -> tuple[Status, str] | None:
-    """Hand a message to the writer; return how the run ended, if the message says so."""
+    """Add a message to the writer; return the run's end if the message states it."""
     role, content = str(message["role"]), str(message["content"])
     match = _ROLE.fullmatch(role)
     if match is None:
@@ -93,7 +93,7 @@ def _take(writer: RunWriter, message: dict[str, Any], index: int) -> tuple[Statu
 
 
 def _literal(text: Any) -> dict[str, str]:
-    """Return the system prompts of the agents, which are written as a Python literal; it is read, and never evaluated."""
+    """Parse the agents' system prompts from a Python literal, without evaluating code."""
     if isinstance(text, str) and len(text) > MAX_LITERAL_CHARACTERS:
         return {"all": text}
     try:

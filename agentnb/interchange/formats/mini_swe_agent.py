@@ -1,7 +1,7 @@
-"""Trajectories of mini-swe-agent: chat messages in which one block of bash a turn is a call, or (from 2.0 on) with tool calls.
+"""Trajectories of mini-swe-agent: chat messages in which a bash block is a call, or, since 2.0, with tool calls.
 
-Before 2.0 an answer with no block or several was rejected: its blocks are not calls. A block is looked for by the two words
-that mini-swe-agent has used for it, and never by the expression in the file.
+Before 2.0 an answer without exactly one block was rejected, so its blocks are not calls. Blocks are recognized by the two words
+that mini-swe-agent has used for them, never by the regular expression in the file.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ NAME = "mini_swe_agent"
 TITLE = "trajectory of mini-swe-agent"
 RECORDS_END = "`exit_status`, or the command that submits"
 BASH = "bash"
-"""The tool that a block calls."""
+"""Tool name of a block's call."""
 HARNESS = "mini-swe-agent"
-"""The author of messages that reject an answer."""
+"""Author of messages that reject an answer."""
 _NEWER_WORD = "mswea_bash_command"
 _BLOCKS = {word: re.compile(rf"```{word}\s*\n(.*?)\n```", re.DOTALL) for word in ("bash", _NEWER_WORD)}
 _RETURNED = re.compile(r"<returncode>\s*(-?\d{1,10})\s*</returncode>")
 _TIMED_OUT = ("The last command", "timed out")
 _SUBMITS = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTPUT")
 _LOOKED_AT = 20
-"""Messages at the beginning by which a bare list is recognized."""
+"""Number of first messages by which a bare list is recognized."""
 
 
 def sniff(file: TraceFile) -> str:
@@ -52,7 +52,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def _is_conversation(messages: list[Any]) -> bool:
-    """Return whether a bare list of messages, as early versions wrote it, has a block and its return code."""
+    """True if a bare list of messages, as in early versions, has a block and its return code."""
     looked_at = [
         message for message in messages[:_LOOKED_AT] if isinstance(message, dict) and isinstance(message.get("content"), str)
     ]
@@ -103,20 +103,20 @@ def _environment(config: dict[str, Any]) -> dict[str, Any]:
 
 
 class _MessageReader:
-    """Hands the messages of a trajectory to a writer."""
+    """Adds the messages of a trajectory to a writer."""
 
     def __init__(self, writer: RunWriter, messages: list[dict[str, Any]]) -> None:
         self._writer = writer
         newer = any(_NEWER_WORD in str(message.get("content")) for message in messages if isinstance(message, dict))
         self._block = _BLOCKS[_NEWER_WORD if newer else "bash"]
         self._open = 0
-        """Calls of the last reply whose results are due."""
+        """Number of the last reply's calls without a result."""
         self._asked = False
         self.submits = False
-        """Whether the last command was the one that ends the work."""
+        """True if the last command submitted the work."""
 
     def take(self, message: dict[str, Any]) -> None:
-        """Hand over one message."""
+        """Add a message."""
         extra = message.get("extra") or {}
         if message.get("type") == "function_call_output":
             self._result(str(message.get("call_id") or ""), message.get("output"), extra)
@@ -147,7 +147,7 @@ class _MessageReader:
         return [blocks[0].strip()] if len(blocks) == 1 else []
 
     def _response(self, message: dict[str, Any], extra: dict[str, Any]) -> None:
-        """Take an answer of the Responses API."""
+        """Add a reply of the Responses API."""
         items = message["output"]
         calls = [
             ToolCall(item["name"], item.get("arguments"), str(item.get("call_id") or ""))
@@ -198,7 +198,7 @@ class _MessageReader:
 
 
 def _code(extra: dict[str, Any], text: str) -> str:
-    """Return the error code of a result: ``timeout``, ``exit_1`` and so on; empty for a command that went well."""
+    """Return the error code of a result, such as ``timeout`` or ``exit_1``; empty for a successful command."""
     begins, says = _TIMED_OUT
     if (text.startswith(begins) and says in text) or says in str(extra.get("exception_info") or ""):
         return "timeout"
@@ -208,7 +208,7 @@ def _code(extra: dict[str, Any], text: str) -> str:
 
 
 def _thought(message: dict[str, Any], extra: dict[str, Any]) -> list[AnyPart]:
-    """Return what the model thought, which stands in the message, or in the raw answer of the API."""
+    """Return the thinking in the message, or in the raw API response."""
     answer = extra.get("response")
     choices = answer.get("choices") if isinstance(answer, dict) else None
     raw = (choices[0].get("message") or {}) if choices else {}

@@ -1,4 +1,4 @@
-"""States of OpenAI's Agents SDK, of Python and JavaScript: a run as it was put aside, with the items that its agents made."""
+"""Run states of OpenAI's Agents SDK, from Python and JavaScript: suspended runs, with their agents' items."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NAMES = {
     "outputTokensDetails": "output_tokens_details",
     "finalOutput": "final_output",
 }
-"""Names of JavaScript's form, and what they are in Python's."""
+"""Python's names of JavaScript's fields."""
 _RECORDED = ("current_turn", "max_turns", "conversation_id", "previous_response_id", "trace", "tool_use_tracker")
 _GUARDRAILS = (
     "input_guardrail_results",
@@ -88,7 +88,7 @@ def _run(file: TraceFile, position: str, state: dict[str, Any]) -> Run:
 
 
 def _items(state: dict[str, Any]) -> list[Any]:
-    """Return the items of the run: those of its session, if a handoff has left some out of what the next agent sees."""
+    """Return the items of the run, or of its session if a handoff removed some from the next agent's view."""
     generated, session = state["generated_items"], state.get("session_items") or []
     return session if len(session) > len(generated) else generated
 
@@ -112,7 +112,7 @@ def _agent(item: dict[str, Any]) -> str:
 
 
 def _waiting(state: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the calls that wait for approval."""
+    """Return the calls that await approval."""
     step = _pythonic(state.get("current_step") or {})
     data = step.get("data") if isinstance(step.get("data"), dict) else step
     interruptions = [_pythonic(item) for item in (data or {}).get("interruptions") or () if isinstance(item, dict)]
@@ -123,7 +123,7 @@ def _waiting(state: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _steps(items: list[dict[str, Any]], responses: Any, *, several: bool) -> list[Step]:
-    """Return what the items say. ``several``: the agents are told apart as authors, since there are several."""
+    """Return the steps of the items. ``several``: name the agents as authors."""
     usages = _usage_by_item(responses)
     steps: list[Step] = []
     pieces, used = ReplyPieces(), UNKNOWN
@@ -150,7 +150,7 @@ def _flushed(pieces: ReplyPieces, usage: Usage) -> list[Step]:
 
 
 def _result(item: dict[str, Any], raw: dict[str, Any]) -> Step:
-    """Return the result that an item is; what the tool itself returned, if the item for the model does not hold it."""
+    """Return the result of an item, or the tool's own output if the item lacks it."""
     result = openai_responses.result_of(raw)
     if not result.parts and item.get("output") is not None:
         return result._replace(parts=parts_of(json_text(item["output"])))
@@ -162,7 +162,7 @@ def _key(raw: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _usage_by_item(responses: Any) -> dict[tuple[Any, ...], Usage]:
-    """Return the usage of the response that each item came in."""
+    """Return the usage of the response that contained each item."""
     usages: dict[tuple[Any, ...], Usage] = {}
     for response in responses:
         usage = _usage(response.get("usage"))
