@@ -39,14 +39,14 @@ def sniff(file: TraceFile) -> str:
         return "" if isinstance(events, list) and "metrics" in first else "it has no history of events"
     if not isinstance(events, list) or not events:
         return "it has no history of events"
-    found = sum(map(_is_event, events[:LOOKED_AT]))  # one of them may be damaged
-    return "" if 2 * found > len(events[:LOOKED_AT]) else "its history has no actions and observations"
+    matches = sum(map(_is_event, events[:LOOKED_AT]))  # one of them may be damaged
+    return "" if 2 * matches > len(events[:LOOKED_AT]) else "its history has no actions and observations"
 
 
 def _is_event(value: Any) -> bool:
     """Return whether this is an event, or a pair of an action and its observation."""
     if isinstance(value, list) and len(value) == 2:
-        return all(_is_event(one) for one in value)
+        return all(_is_event(part) for part in value)
     if not isinstance(value, dict) or "kind" in value:  # newer ones have a kind
         return False
     return bool(_KINDS & value.keys()) and (_is_flat(value) or _is_nested(value))
@@ -74,23 +74,23 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def _runs(file: TraceFile, position: str, record: dict[str, Any]) -> Iterator[Run]:
-    metrics, about = record.get("metrics") or {}, record.get("metadata") or {}
-    config = about.get("llm_config") or {}
+    metrics, metadata = record.get("metrics") or {}, record.get("metadata") or {}
+    config = metadata.get("llm_config") or {}
     settings = recorded(
         record,
         *_RECORDED,
         accumulated_cost=metrics.get("accumulated_cost"),
-        max_iterations=about.get("max_iterations"),
-        dataset=about.get("dataset"),
+        max_iterations=metadata.get("max_iterations"),
+        dataset=metadata.get("dataset"),
     )
-    events = [each for one in record["history"] for each in (one if isinstance(one, list) else (one,))]
+    events = [event for item in record["history"] for event in (item if isinstance(item, list) else (item,))]
     runs = read_events(
         file,
         events,
         {"format_name": NAME, "position": position, "task": _task(record), "settings": settings},
         prompt=record.get("instruction"),
         model=str(config.get("model") or ""),
-        agent=str(about.get("agent_class") or "agent"),
+        agent=str(metadata.get("agent_class") or "agent"),
         metrics=metrics,
         error=record.get("error"),
         assessed={name: value for name in _ASSESSED if isinstance(value := record.get(name), bool)} | _resolved(record),

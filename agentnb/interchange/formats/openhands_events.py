@@ -53,7 +53,7 @@ def read_events(
     ``about``: arguments of `TraceFile.writer`; ``prompt``: what was asked, if no event says so; ``metrics``: with the ``costs``
     of the replies; ``error``: why the run failed; ``assessed``: the fields that say whether it did its task.
     """
-    has_nested = any(isinstance(one, dict) and one.get("action") == DELEGATE for one in events)
+    has_nested = any(isinstance(event, dict) and event.get("action") == DELEGATE for event in events)
     run_id = about.get("run_id") or (stable_id(file, about["position"], about["task"], len(events)) if has_nested else "")
     writer = file.writer(**about | {"run_id": run_id, "model": model or _model(events), "agent": agent})
     own, delegated = _own_and_delegated(events)
@@ -61,15 +61,15 @@ def read_events(
     for name, value in assessed.items():
         writer.assess(name, value)
     writer.total(total_of(cost=(metrics or {}).get("accumulated_cost")), has_nested_cost=bool(delegated))
-    if prompt and not any(_is_prompt(one) for one in own):
+    if prompt and not any(_is_prompt(event) for event in own):
         writer.say(str(prompt))
     file.take_each(own, reader.take, about["position"], "event")
     yield reader.finish(error)
     for number, (action, inner) in enumerate(delegated, 1):
         asked = _fields(action)
         inner_id = nested_id(run_id, f"event-{action['id']}" if "id" in action else "", number)
-        given = asked.get("inputs") or {}
-        task = given.get("task", given) if isinstance(given, dict) else given
+        inputs = asked.get("inputs") or {}
+        task = inputs.get("task", inputs) if isinstance(inputs, dict) else inputs
         more = about | {"run_id": inner_id, "parent_id": run_id, "settings": {}}
         yield from read_events(file, inner, more, prompt=task or "", model=model, agent=str(asked.get("agent") or "agent"))
 
@@ -102,7 +102,7 @@ class _Reader:
         self._calls = {event["id"]: _call_id(event) for event in whole if "id" in event and "action" in event}
         self._of_response = _by_response(whole)
         replies = sum(_is_reply(event) and self._is_first(event) for event in whole)
-        costs = [one.get("cost") if isinstance(one, dict) else one for one in metrics.get("costs") or ()]
+        costs = [entry.get("cost") if isinstance(entry, dict) else entry for entry in metrics.get("costs") or ()]
         self._costs = iter(costs if len(costs) == replies else ())
         self._ended: tuple[str, str] | None = None
         self._error = ""
@@ -132,7 +132,9 @@ class _Reader:
         forgotten = {*(about.get("forgotten_event_ids") or between)}
         summary = str(about.get("summary") or "")
         if summary.strip():
-            kept = next((number for number, one in enumerate(reversed(self._replied)) if one in forgotten), len(self._replied))
+            kept = next(
+                (number for number, reply_id in enumerate(reversed(self._replied)) if reply_id in forgotten), len(self._replied)
+            )
             self._writer.compact(summary, first=1, rounds=kept, at=self._at)
         else:
             self._writer.warn(f"OpenHands condensed the history: {len(forgotten):,} events were left out")
@@ -148,9 +150,9 @@ class _Reader:
         self._replied.append(event.get("id"))
         answer = _response(event)
         calls = [
-            _call(one)
-            for one in self._of_response.get(_response_id(event), [event])
-            if one["action"] not in {*_LAST_WORDS, "message"}
+            _call(action)
+            for action in self._of_response.get(_response_id(event), [event])
+            if action["action"] not in {*_LAST_WORDS, "message"}
         ]
         usage = replace(_usage(answer), cost=cost_of(next(self._costs, None)))
         if event["action"] in _LAST_WORDS:
@@ -192,19 +194,19 @@ class _Reader:
 
     def finish(self, error: Any) -> Run:
         """Return the run. ``error``: what the record says went wrong."""
-        told = str(error or self._error or "")
+        message = str(error or self._error or "")
         if self._ended is not None and not error:
             return self._writer.finish(*self._ended, at=self._at)  # type: ignore[arg-type]  # a status
-        if not told:
+        if not message:
             return self._writer.finish_without_end()
-        lower = told.lower()
+        lower = message.lower()
         if "maximum iteration" in lower:
             return limited(self._writer, "max_rounds", at=self._at)
         if "maximum budget" in lower or "budget exceeded" in lower:
             return limited(self._writer, "budget", at=self._at)
         if "stuck in a loop" in lower or "agentstuckinloop" in lower:
             return self._writer.finish("stopped", "loop_detected", at=self._at)
-        return fail(self._writer, told.partition(":")[0][:80], told, at=self._at)
+        return fail(self._writer, message.partition(":")[0][:80], message, at=self._at)
 
 
 def _fields(event: dict[str, Any]) -> dict[str, Any]:
@@ -226,13 +228,13 @@ def _is_prompt(event: Any) -> bool:
 
 
 def _metadata(event: dict[str, Any]) -> dict[str, Any]:
-    found = event.get("tool_call_metadata")
-    return found if isinstance(found, dict) else {}
+    metadata = event.get("tool_call_metadata")
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _response(event: dict[str, Any]) -> dict[str, Any]:
-    found = _metadata(event).get("model_response")
-    return found if isinstance(found, dict) else {}
+    response = _metadata(event).get("model_response")
+    return response if isinstance(response, dict) else {}
 
 
 def _response_id(event: dict[str, Any]) -> str:
@@ -240,11 +242,11 @@ def _response_id(event: dict[str, Any]) -> str:
 
 
 def _by_response(events: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    groups: dict[str, list[dict[str, Any]]] = {}
     for event in events:
         if _is_reply(event) and _response_id(event):
-            found.setdefault(_response_id(event), []).append(event)
-    return found
+            groups.setdefault(_response_id(event), []).append(event)
+    return groups
 
 
 def _call_id(event: dict[str, Any]) -> str:
@@ -254,11 +256,11 @@ def _call_id(event: dict[str, Any]) -> str:
 def _call(event: dict[str, Any]) -> ToolCall:
     metadata, recorded_id = _metadata(event), _call_id(event) if "id" in event else ""
     for choice in _response(event).get("choices") or ():
-        for one in (choice.get("message") or {}).get("tool_calls") or ():
-            if one.get("id") == recorded_id:
-                return ToolCall(one["function"]["name"], one["function"].get("arguments"), recorded_id)
-    given = {name: value for name, value in _fields(event).items() if name not in _ABOUT_EVENTS and value is not None}
-    return ToolCall(str(metadata.get("function_name") or event["action"]), given, recorded_id)
+        for tool_call in (choice.get("message") or {}).get("tool_calls") or ():
+            if tool_call.get("id") == recorded_id:
+                return ToolCall(tool_call["function"]["name"], tool_call["function"].get("arguments"), recorded_id)
+    arguments = {name: value for name, value in _fields(event).items() if name not in _ABOUT_EVENTS and value is not None}
+    return ToolCall(str(metadata.get("function_name") or event["action"]), arguments, recorded_id)
 
 
 def _words(event: dict[str, Any]) -> list[AnyPart]:
@@ -289,12 +291,14 @@ def _thoughts(answer: dict[str, Any]) -> list[AnyPart]:
 
 def _usage(answer: dict[str, Any]) -> Usage:
     usage = answer.get("usage")
-    found = openai_chat.usage_of(usage)
-    return replace(found, cache_write=usage.get("cache_creation_input_tokens")) if isinstance(usage, dict) else found
+    reported = openai_chat.usage_of(usage)
+    return replace(reported, cache_write=usage.get("cache_creation_input_tokens")) if isinstance(usage, dict) else reported
 
 
 def _model(events: list[Any]) -> str:
-    return next((str(_response(one)["model"]) for one in events if isinstance(one, dict) and _response(one).get("model")), "")
+    return next(
+        (str(_response(event)["model"]) for event in events if isinstance(event, dict) and _response(event).get("model")), ""
+    )
 
 
 def _code(event: dict[str, Any], kind: str) -> str:

@@ -43,8 +43,8 @@ def sniff(file: TraceFile) -> str:
     events = _events_of(file.first)
     if events is None:
         return "" if _is_state(file) else "it has no events with a kind, such as MessageEvent"
-    found = sum(map(is_event, events[:LOOKED_AT]))  # one of them may be damaged
-    return "" if found and 2 * found >= len(events[:LOOKED_AT]) else "its events have no kind, such as MessageEvent"
+    matches = sum(map(is_event, events[:LOOKED_AT]))  # one of them may be damaged
+    return "" if matches and 2 * matches >= len(events[:LOOKED_AT]) else "its events have no kind, such as MessageEvent"
 
 
 def read(file: TraceFile) -> Iterator[Run]:
@@ -61,8 +61,8 @@ def read(file: TraceFile) -> Iterator[Run]:
         yield from _folder(file)
     elif not _is_state(file):
         document = file.document
-        about = document if isinstance(document, dict) else {}
-        yield _run(file, "", about, enumerate(_events_of(document) or ()))
+        fields = document if isinstance(document, dict) else {}
+        yield _run(file, "", fields, enumerate(_events_of(document) or ()))
 
 
 def _events_of(value: Any) -> list[Any] | None:
@@ -113,7 +113,7 @@ def _folder(file: TraceFile) -> Iterator[Run]:
         return
     if _follows_another(path):
         return
-    names = sorted((one.name for one in path.parent.iterdir() if _EVENT_FILE.fullmatch(one.name)), key=_order)
+    names = sorted((entry.name for entry in path.parent.iterdir() if _EVENT_FILE.fullmatch(entry.name)), key=_order)
     first = next(name for name in names if name == path.name or _is_event_file(path.with_name(name)))
     _remember_first(path.parent, first)
     if first == path.name:
@@ -155,7 +155,7 @@ def _events_in(file: TraceFile, paths: list[Path]) -> Iterator[tuple[int, Any]]:
 
 def _state_beside(file: TraceFile, path: Path) -> dict[str, Any]:
     states = (folder / name for folder in (path.parent, path.parent.parent) for name in _STATE_FILES)
-    state_path = next((one for one in states if one.is_file()), None)
+    state_path = next((candidate for candidate in states if candidate.is_file()), None)
     try:
         state = None if state_path is None else _in_file(state_path)
     except (OSError, TraceError) as error:
@@ -177,38 +177,38 @@ def _is_state(file: TraceFile) -> bool:
 
 
 def _has_events(folder: Path) -> bool:
-    return any(_EVENT_FILE.fullmatch(one.name) for one in folder.iterdir())
+    return any(_EVENT_FILE.fullmatch(entry.name) for entry in folder.iterdir())
 
 
 def _archive(file: TraceFile) -> Iterator[Run]:
-    found = _event_members(file)
+    by_folder = _event_members(file)
     with zip_file(file) as names:
         inside = set(names.namelist())
-        for folder, members in found.items():
-            position = folder.rstrip("/") if len(found) > 1 else ""
+        for folder, members in by_folder.items():
+            position = folder.rstrip("/") if len(by_folder) > 1 else ""
             above = folder.removesuffix("events/")
             state = next((f"{at}{name}" for at in (folder, above) for name in _STATE_FILES if f"{at}{name}" in inside), None)
-            about = decoded(read_member(names, state, MAX_RECORD_BYTES)) if state else None
-            events = ((number, decoded(read_member(names, one, MAX_RECORD_BYTES))) for number, one in enumerate(members))
+            state_data = decoded(read_member(names, state, MAX_RECORD_BYTES)) if state else None
+            events = ((number, decoded(read_member(names, member, MAX_RECORD_BYTES))) for number, member in enumerate(members))
             with file.guarded(position):
-                yield _run(file, position, about if isinstance(about, dict) else {}, events)
+                yield _run(file, position, state_data if isinstance(state_data, dict) else {}, events)
 
 
 def _event_members(file: TraceFile) -> dict[str, list[str]]:
     """Return the event files of an archive in their order, by their folder; none if the archive is damaged."""
-    found: dict[str, list[str]] = {}
+    by_folder: dict[str, list[str]] = {}
     try:
         with zip_file(file) as names:
             for name in names.namelist():
                 folder, slash, last = name.rpartition("/")
                 if _EVENT_FILE.fullmatch(last):
-                    found.setdefault(folder + slash, []).append(name)
+                    by_folder.setdefault(folder + slash, []).append(name)
     except TraceError:
         return {}
-    return {folder: sorted(members, key=lambda name: _order(name.rpartition("/")[2])) for folder, members in found.items()}
+    return {folder: sorted(members, key=lambda name: _order(name.rpartition("/")[2])) for folder, members in by_folder.items()}
 
 
 def _order(name: str) -> tuple[int, str]:
     """Return the sort key of an event file's name: its number, then the name."""
-    found = _EVENT_FILE.fullmatch(name)
-    return (int(found[1]) if found else 0), name
+    match = _EVENT_FILE.fullmatch(name)
+    return (int(match[1]) if match else 0), name

@@ -73,7 +73,9 @@ class ConversationReader:
         prompts = [event.get("system_prompt"), event.get("dynamic_context")]
         self._system += [text for text in map(text_of, prompts) if text.strip()]
         named = [
-            one | {"name": one.get("name") or one.get("title")} for one in event.get("tools") or () if isinstance(one, dict)
+            tool | {"name": tool.get("name") or tool.get("title")}
+            for tool in event.get("tools") or ()
+            if isinstance(tool, dict)
         ]
         self.tools = self.tools or tools_of(named)
 
@@ -98,10 +100,10 @@ class ConversationReader:
         if call.name != FINISH:
             reply.calls.append(call)
             return
-        given = event.get("action")
-        told = given if isinstance(given, dict) else call.arguments if isinstance(call.arguments, dict) else {}
+        action = event.get("action")
+        fields = action if isinstance(action, dict) else call.arguments if isinstance(call.arguments, dict) else {}
         between = "\n\n" if reply.parts and isinstance(reply.parts[-1], Text) else ""
-        reply.parts += parts_of(between + text_of(told.get("message")))
+        reply.parts += parts_of(between + text_of(fields.get("message")))
         reply.stop_reason = "stop"
         self._finishes.add(call_id)
 
@@ -128,7 +130,7 @@ class ConversationReader:
 
     def condensed(self, event: dict[str, Any]) -> None:
         """Take a summary in place of earlier events: those of the person's first message and of the last replies stay."""
-        forgotten = {str(one) for one in event.get("forgotten_event_ids") or ()}
+        forgotten = {str(event_id) for event_id in event.get("forgotten_event_ids") or ()}
         kept = next((number for number, ids in enumerate(reversed(self._events)) if ids & forgotten), len(self._events))
         summary = str(event.get("summary") or "")
         if summary.strip():
@@ -180,10 +182,10 @@ class ConversationReader:
         """Note the usage of each response, as the metrics of an agent or a record have it."""
         by_use = stats.get("usage_to_metrics") if isinstance(stats, dict) else None
         for metrics in by_use.values() if isinstance(by_use, dict) else [stats]:
-            for one in metrics.get("token_usages") or () if isinstance(metrics, dict) else ():
-                if isinstance(one, dict) and isinstance(one.get("response_id"), str):
-                    self._usage[one["response_id"]] = _usage(one)
-                    self.model = self.model or str(one.get("model") or "")
+            for usage in metrics.get("token_usages") or () if isinstance(metrics, dict) else ():
+                if isinstance(usage, dict) and isinstance(usage.get("response_id"), str):
+                    self._usage[usage["response_id"]] = _usage(usage)
+                    self.model = self.model or str(usage.get("model") or "")
 
     # The run
 
@@ -229,34 +231,34 @@ _TAKES: dict[str, Callable[[ConversationReader, dict[str, Any]], None]] = {
 
 def _contents(content: Any) -> list[AnyPart]:
     """Return the parts of a content, whose pictures are lists of addresses."""
-    found: list[AnyPart] = []
-    for one in content if isinstance(content, list) else [content]:
-        if isinstance(one, dict) and isinstance(one.get("image_urls"), list):
-            found += [image_of(url) or Text(f"[picture: {str(url)[:200]}]") for url in one["image_urls"]]
+    parts: list[AnyPart] = []
+    for item in content if isinstance(content, list) else [content]:
+        if isinstance(item, dict) and isinstance(item.get("image_urls"), list):
+            parts += [image_of(url) or Text(f"[picture: {str(url)[:200]}]") for url in item["image_urls"]]
         else:
-            found += parts_of(one)
-    return found
+            parts += parts_of(item)
+    return parts
 
 
 def _thoughts(source: dict[str, Any]) -> list[AnyPart]:
     """Return the thinking before a reply, in whichever of its fields the provider gave it."""
-    blocks = [one.get("thinking") for one in source.get("thinking_blocks") or () if isinstance(one, dict)]
+    blocks = [entry.get("thinking") for entry in source.get("thinking_blocks") or () if isinstance(entry, dict)]
     item = source.get("responses_reasoning_item")
     summary = item.get("summary") if isinstance(item, dict) else None
-    told = [source.get("reasoning_content"), "\n".join(filter(None, blocks)), "\n".join(summary or ())]
-    text = next((one for one in told if isinstance(one, str) and one.strip()), "")
+    candidates = [source.get("reasoning_content"), "\n".join(filter(None, blocks)), "\n".join(summary or ())]
+    text = next((entry for entry in candidates if isinstance(entry, str) and entry.strip()), "")
     return [Thinking(text)] if text else []
 
 
 def _call(event: dict[str, Any]) -> ToolCall:
     """Return the call that an action is, as the model made it; without it, as its tool was given it."""
-    made = event.get("tool_call")
-    made = made if isinstance(made, dict) else {}
-    made = made["function"] if isinstance(made.get("function"), dict) else made
-    given = event.get("action")
-    fields = {key: value for key, value in given.items() if key not in _ABOUT_ACTIONS} if isinstance(given, dict) else {}
-    name = str(made.get("name") or event.get("tool_name") or "")
-    return ToolCall(name, made.get("arguments", fields), str(event.get("tool_call_id") or ""))
+    recorded = event.get("tool_call")
+    recorded = recorded if isinstance(recorded, dict) else {}
+    recorded = recorded["function"] if isinstance(recorded.get("function"), dict) else recorded
+    action = event.get("action")
+    fields = {key: value for key, value in action.items() if key not in _ABOUT_ACTIONS} if isinstance(action, dict) else {}
+    name = str(recorded.get("name") or event.get("tool_name") or "")
+    return ToolCall(name, recorded.get("arguments", fields), str(event.get("tool_call_id") or ""))
 
 
 def _seen(seen: Any) -> list[AnyPart]:
@@ -266,8 +268,8 @@ def _seen(seen: Any) -> list[AnyPart]:
     content = seen.get("content", seen.get("output"))
     if content is not None:
         return _contents(content)
-    rest = {key: value for key, value in seen.items() if key not in ("kind", "is_error") and value is not None}
-    return parts_of(str(rest.get("error") or "")) or ([Text(json_text(rest))] if rest else [])
+    remaining = {key: value for key, value in seen.items() if key not in ("kind", "is_error") and value is not None}
+    return parts_of(str(remaining.get("error") or "")) or ([Text(json_text(remaining))] if remaining else [])
 
 
 def _error_code(seen: Any) -> str:

@@ -14,8 +14,8 @@ _SOUND = re.compile(r"[A-Za-z0-9_-]{1,60}\Z")
 def stable_id(file: TraceFile, *parts: object) -> str:
     """Return an id that is the same whenever this run of the file is read. ``parts``: what tells it from others of the file."""
     name = file.name.replace("\\", "/").rpartition("/")[2]
-    told = "\0".join(encodable(str(part)) for part in (name, *parts))
-    return f"trace-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+    identity = "\0".join(encodable(str(part)) for part in (name, *parts))
+    return f"trace-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
 
 def nested_id(parent: str, recorded: object, number: int) -> str:
