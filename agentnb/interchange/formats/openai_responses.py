@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: requests, responses, pairs of these, and lists of items, as the Agents SDK and Codex keep them."""
+"""OpenAI's Responses API: requests, responses, pairs of these, and lists of items, as in the Agents SDK and Codex."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORDS_END = "the `status` of the last response"
 _INSIDE = frozenset(
     {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call", "hosted_tool_call"}
 )
-"""Calls that the API makes itself; their item holds the result."""
+"""Calls that the API runs itself; their item includes the result."""
 _CALLS = _INSIDE | {
     "function_call",
     "custom_tool_call",
@@ -46,7 +46,7 @@ _RESULTS = frozenset(
 _SILENT = frozenset({"mcp_list_tools", "item_reference", "compaction", "compaction_summary"})
 _ITEMS = _CALLS | _RESULTS | _SILENT | {"message", "reasoning"}
 _GIVEN = ("arguments", "input", "action", "actions", "operation", "code", "queries")
-"""Fields of a call in which its arguments are; those that are no object are arguments by their field's name."""
+"""Fields of a call that may hold its arguments; a value other than an object becomes an argument named after its field."""
 _RETURNED = ("output", "result", "results", "outputs", "tools")
 _FAILED = frozenset({"failed", "error"})
 
@@ -57,7 +57,7 @@ def sniff(file: TraceFile) -> str:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield a run for each conversation. Of requests that repeat a growing conversation, with their responses, it is one."""
+    """Yield a run for each conversation. Requests that repeat a growing conversation become one run."""
     yield from read_records(file, API)
 
 
@@ -65,7 +65,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def is_item(value: Any) -> bool:
-    """Return whether this is an item of a conversation: a message, a call, a result or reasoning."""
+    """True if this is an item of a conversation: a message, a call, a result or reasoning."""
     return isinstance(value, dict) and (value.get("type") in _ITEMS or _is_plain(value))
 
 
@@ -74,14 +74,14 @@ def _is_plain(value: dict[str, Any]) -> bool:
 
 
 def is_conversation(value: Any) -> bool:
-    """Return whether this is a list of items, at least one of which no other API writes so."""
+    """True if this is a list of items, at least one of them in a form that only this API writes."""
     if not isinstance(value, list) or not all(is_item(item) for item in value):
         return False
     return any(item.get("type") in _ITEMS and ("role" in item or item["type"] != "message") for item in value)
 
 
 def is_request(body: Any) -> bool:
-    """Return whether this is the body of a request."""
+    """True if this is a request body."""
     if not isinstance(body, dict) or "output" in body or "messages" in body:
         return False
     asked = body.get("input")
@@ -91,14 +91,14 @@ def is_request(body: Any) -> bool:
 
 
 def is_response(body: Any) -> bool:
-    """Return whether this is the body of a response."""
+    """True if this is a response body."""
     if not isinstance(body, dict) or not isinstance(body.get("output"), list):
         return False
     return body.get("object") == "response" or (bool(body["output"]) and all(is_item(item) for item in body["output"]))
 
 
 def request_steps(body: dict[str, Any]) -> list[Step]:
-    """Return what a request says: its instructions and its input."""
+    """Return the steps of a request: its instructions and its input."""
     instructions = body.get("instructions")
     first: list[Step] = (
         [SystemPrompt(instructions if isinstance(instructions, str) else _text_of_items(instructions))] if instructions else []
@@ -118,7 +118,7 @@ def _text_of_items(items: Any) -> str:
 
 
 def steps_of(items: Iterable[dict[str, Any]], author: str = "") -> list[Step]:
-    """Return the steps of items. Items of the model that follow one another are one reply."""
+    """Return the steps of items. Consecutive items of the model are one reply."""
     pieces, steps = ReplyPieces(author), list[Step]()
     for item in items:
         kind = item.get("type", "message")
@@ -132,13 +132,13 @@ def steps_of(items: Iterable[dict[str, Any]], author: str = "") -> list[Step]:
 
 
 def is_of_model(item: dict[str, Any]) -> bool:
-    """Return whether the model made this item."""
+    """True if the model created this item."""
     kind = item.get("type", "message")
     return item.get("role") == "assistant" if kind == "message" else kind not in _RESULTS
 
 
 def take_item(pieces: ReplyPieces, item: dict[str, Any]) -> None:
-    """Take an item of the model."""
+    """Add an item of the model."""
     kind = item.get("type", "message")
     if kind == "message":
         pieces.say(parts_of(item.get("content")))
@@ -169,7 +169,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def call_of(item: dict[str, Any]) -> ToolCall:
-    """Return the call that an item is. One of a tool of the API itself has the tool's name, as in ``web_search``."""
+    """Return the call of an item. Calls of server-side tools get the tool's name, as in ``web_search``."""
     kind = item["type"]
     name = item.get("name") or kind.removesuffix("_call")
     field = next(((key, item[key]) for key in _GIVEN if item.get(key) is not None), None)
@@ -209,7 +209,7 @@ def _error_text(error: Any) -> str:
 
 
 def result_of(item: dict[str, Any]) -> Result:
-    """Return the result that an item is."""
+    """Return the result of an item."""
     if item["type"] == "mcp_approval_response":
         answer = "approved" if item.get("approve") else f"denied {item.get('reason') or ''}".strip()
         return Result(_id_of(item), parts_of(answer))
@@ -219,7 +219,7 @@ def result_of(item: dict[str, Any]) -> Result:
 
 
 def _returned(value: Any) -> list[AnyPart]:
-    """Return the parts of what a call returned: a text, parts, logs, or what a shell printed."""
+    """Return the parts of a call's output: text, parts, logs, or shell output."""
     if isinstance(value, dict) and value.get("type") == "computer_screenshot":
         value = {**value, "type": "input_image"}
     entries = value if isinstance(value, list) else []
@@ -234,7 +234,7 @@ def _returned(value: Any) -> list[AnyPart]:
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:
-    """Return the reply of a response, and the results of the calls that the API made itself."""
+    """Return the reply of a response, and the results of server-side calls."""
     kept = {key: body[key] for key in ("id", "model") if isinstance(body.get(key), str)}
     items = [item for item in body["output"] if item.get("type", "message") not in _SILENT]
     pieces = ReplyPieces("", time_of(body.get("created_at")))

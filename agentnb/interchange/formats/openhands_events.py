@@ -1,7 +1,7 @@
-"""The events of OpenHands as runs: actions, the observations that they caused, and agents that were delegated to.
+"""OpenHands events as runs: actions, their observations, and delegated agents.
 
-An event of newer versions has its fields in ``args`` or ``extras``, one of early versions beside its kind. Actions of one model
-response make one reply. A finish is no call: it is what the agent said last.
+Newer versions have an event's fields in ``args`` or ``extras``, early ones on the top level. Actions of one model response make
+one reply. A finish becomes the agent's last message rather than a call.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _ABOUT_EVENTS = frozenset(
     | {"action_risk", "security_risk", "is_confirmed", "confirmation_state", "keep_prompt", "kernel_init_code", "hidden"}
     | {"blocking", "wait_for_response", "is_input", "final_thought"}
 )
-"""Fields of an action that its tool was not given by the model."""
+"""Fields of an action that are not arguments from the model."""
 _FINISHED = {"finished": ("completed", "natural"), "rejected": ("stopped", "rejected"), "stopped": ("cancelled", "stopped")}
-"""How a run ended, by the last state of its agent."""
+"""Status and stop reason of a run, by its agent's last state."""
 DELEGATE = "delegate"
 
 
@@ -48,10 +48,10 @@ def read_events(
     error: Any = None,
     assessed: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[Run]:
-    """Yield the run of these events, and those of the agents that it delegated to.
+    """Yield the run of these events, and those of delegated agents.
 
-    ``about``: arguments of `TraceFile.writer`; ``prompt``: what was asked, if no event says so; ``metrics``: with the ``costs``
-    of the replies; ``error``: why the run failed; ``assessed``: the fields that say whether it did its task.
+    ``about``: arguments of `TraceFile.writer`; ``prompt``: the prompt, if missing from the events; ``metrics``: includes the
+    ``costs`` of the replies; ``error``: the run's error; ``assessed``: fields that record success.
     """
     has_nested = any(isinstance(event, dict) and event.get("action") == DELEGATE for event in events)
     run_id = about.get("run_id") or (stable_id(file, about["position"], about["task"], len(events)) if has_nested else "")
@@ -75,7 +75,7 @@ def read_events(
 
 
 def _own_and_delegated(events: list[Any]) -> tuple[list[Any], list[tuple[dict[str, Any], list[Any]]]]:
-    """Return the events of the agent itself, and for each delegation its action and the events of the other agent."""
+    """Return the agent's own events, and each delegation's action with the other agent's events."""
     own: list[Any] = []
     delegated: list[tuple[dict[str, Any], list[Any]]] = []
     depth = 0
@@ -94,7 +94,7 @@ def _own_and_delegated(events: list[Any]) -> tuple[list[Any], list[tuple[dict[st
 
 
 class _Reader:
-    """Hands the events of one agent to a writer."""
+    """Adds the events of one agent to a writer."""
 
     def __init__(self, writer: RunWriter, events: list[Any], metrics: Mapping[str, Any]) -> None:
         self._writer = writer
@@ -107,11 +107,11 @@ class _Reader:
         self._ended: tuple[str, str] | None = None
         self._error = ""
         self._replied: list[Any] = []
-        """Ids of the first events of the replies."""
+        """Ids of each reply's first event."""
         self._at: Any = None
 
     def take(self, event: dict[str, Any]) -> None:
-        """Hand over one event."""
+        """Add an event."""
         self._at = time_of(event.get("timestamp")) or self._at
         action = event.get("action")
         if action is None:
@@ -126,7 +126,7 @@ class _Reader:
             self._reply(event)
 
     def _condensed(self, about: dict[str, Any]) -> None:
-        """Take a summary in place of earlier events: that of what was asked, and those of the last replies, stay."""
+        """Add a summary that replaces earlier events, except the prompt and the last replies."""
         start, end = about.get("forgotten_events_start_id"), about.get("forgotten_events_end_id")
         between = range(start, end + 1) if isinstance(start, int) and isinstance(end, int) else ()
         forgotten = {*(about.get("forgotten_event_ids") or between)}
@@ -144,7 +144,7 @@ class _Reader:
         return of_response is None or of_response[0] is event
 
     def _reply(self, event: dict[str, Any]) -> None:
-        """Take a reply with all calls of its response, at the first of them."""
+        """Add a reply with all calls of its response, at the first of its actions."""
         if not self._is_first(event):
             return
         self._replied.append(event.get("id"))
@@ -193,7 +193,7 @@ class _Reader:
         )
 
     def finish(self, error: Any) -> Run:
-        """Return the run. ``error``: what the record says went wrong."""
+        """Return the run. ``error``: error in the record."""
         message = str(error or self._error or "")
         if self._ended is not None and not error:
             return self._writer.finish(*self._ended, at=self._at)  # type: ignore[arg-type]  # a status
@@ -210,13 +210,13 @@ class _Reader:
 
 
 def _fields(event: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of the event's kind, wherever its version has them."""
+    """Return the event's fields, in any version's form."""
     inner = event.get("args" if "action" in event else "extras")
     return inner if isinstance(inner, dict) else event
 
 
 def _is_reply(event: dict[str, Any]) -> bool:
-    """Return whether this is an action of the agent. Early versions name no source: there its messages wait for an answer."""
+    """True for an action of the agent. Early versions have no source; there, messages of the agent wait for an answer."""
     action = event.get("action")
     if action is None or action in _NO_CALLS or action == "system":
         return False
@@ -264,7 +264,7 @@ def _call(event: dict[str, Any]) -> ToolCall:
 
 
 def _words(event: dict[str, Any]) -> list[AnyPart]:
-    """Return what a message or an action says: its text, its thought, and its pictures."""
+    """Return the parts of a message or action: its text, its thought, and its images."""
     fields = _fields(event)
     parts: list[AnyPart] = []
     thought = fields.get("thought")
@@ -302,7 +302,7 @@ def _model(events: list[Any]) -> str:
 
 
 def _code(event: dict[str, Any], kind: str) -> str:
-    """Return the error code of an observation; empty for one that went well."""
+    """Return the error code of an observation; empty if it succeeded."""
     if kind == "error":
         return "tool_error"
     if kind == "user_rejected":

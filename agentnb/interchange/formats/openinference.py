@@ -1,4 +1,4 @@
-"""Spans of OpenInference: AGENT, LLM and TOOL, as Phoenix and the exporters of OpenTelemetry write them."""
+"""Spans of OpenInference: AGENT, LLM and TOOL, as written by Phoenix and OpenTelemetry exporters."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Spans of OpenTelemetry's conventions for generative AI, of this year and of the years before.
+"""Spans of OpenTelemetry's conventions for generative AI, in current and earlier versions.
 
-Messages stand in attributes (``gen_ai.input.messages``, a list or its JSON), in events and log records, or, in traces of
-earlier conventions and of OpenLLMetry, in numbered attributes (``gen_ai.prompt.0.role``).
+Messages are in attributes (``gen_ai.input.messages``, a list or its JSON), in events and log records, or, with earlier
+conventions and OpenLLMetry, in numbered attributes (``gen_ai.prompt.0.role``).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OPERATIONS: dict[str, Kind] = {
     "completion": "model",
 }
 _ENTITIES: dict[str, Kind] = {"agent": "agent", "workflow": "agent", "tool": "tool"}
-"""Kinds of spans of OpenLLMetry."""
+"""Kinds of OpenLLMetry's spans."""
 _DETAILS = "gen_ai.client.inference.operation.details"
 _CHOICE = "gen_ai.choice"
 _MESSAGE_EVENTS = {
@@ -50,7 +50,7 @@ _MESSAGE_EVENTS = {
     "gen_ai.assistant.message": "assistant",
     "gen_ai.tool.message": "tool",
 }
-"""Events of the conventions up to 1.36, each of which was a message."""
+"""Message events of the conventions up to 1.36."""
 _METADATA = "agentnb.metadata"
 
 
@@ -105,7 +105,7 @@ def _inputs(span: Span) -> list[SpanMessage]:
 
 
 def _outputs(span: Span) -> tuple[SpanMessage | None, str]:
-    """Return the reply, the first if there were several choices, and why it ended."""
+    """Return the first choice's reply and its finish reason."""
     listed = list_at(span, "gen_ai.output.messages")
     if not listed:
         numbered = json_value(_plain(span.at("gen_ai.completion")))
@@ -148,7 +148,7 @@ def _from_events(span: Span) -> Iterator[SpanMessage]:
 
 
 def _event_content(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return what is in the JSON that some exporters put the whole event into."""
+    """Return the decoded content of exporters that write the whole event as JSON."""
     content = json_value(attributes.get("gen_ai.event.content"))
     return content if isinstance(content, dict) else {}
 
@@ -170,7 +170,7 @@ def _system(value: Any) -> list[SpanMessage]:
 
 
 def _message_of(message: dict[str, Any]) -> Iterator[SpanMessage]:
-    """Yield what a message says: several results of tools are several."""
+    """Yield the span messages of a message; each tool result is a message of its own."""
     role, name = role_of(message.get("role") or "user"), str(message.get("name") or "")
     listed = message.get("parts")
     if not isinstance(listed, list):
@@ -191,7 +191,7 @@ def _message_of(message: dict[str, Any]) -> Iterator[SpanMessage]:
 
 
 def _older(role: str, name: str, message: dict[str, Any]) -> SpanMessage:
-    """Return what a message of earlier conventions says, which is as OpenAI's API writes it."""
+    """Return a message of earlier conventions, which follow OpenAI's API."""
     content = json_value(message.get("content"))
     body = content if isinstance(content, list) and all(isinstance(item, dict) for item in content) else message.get("content")
     parts = [
@@ -236,7 +236,7 @@ def _parts(one: Any) -> Iterator[AnyPart]:
 
 
 def _response_parts(response: Any) -> list[AnyPart]:
-    """Return the content of a result: a text, parts, or any other data as its JSON."""
+    """Return the content of a result: text, parts, or any other data as JSON."""
     if response is None or isinstance(response, str):
         return parts_of(response)
     if isinstance(response, list) and all(isinstance(item, dict) and "type" in item for item in response):
@@ -267,7 +267,7 @@ def _tool_use(span: Span) -> ToolUse:
 
 
 def _entity(span: Span, side: str, *names: str) -> Any:
-    """Return what OpenLLMetry recorded of the input or output of a tool."""
+    """Return a tool's input or output as OpenLLMetry recorded it."""
     recorded = json_value(span.get(f"traceloop.entity.{side}"))
     if isinstance(recorded, dict):
         return next((json_value(recorded[name]) for name in names if recorded.get(name)), recorded)

@@ -1,4 +1,4 @@
-"""Pages that `save_trace` writes: the log of the run is inside."""
+"""Pages that `save_trace` writes, with the run's log inside."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def sniff(file: TraceFile) -> str:
 
 
 def read(file: TraceFile) -> Iterator[Run]:
-    """Yield the run whose log is in the page."""
+    """Yield the run of the page's log."""
     yield run_of_lines(log_lines(file.whole(), file.name), file.name)
