@@ -102,8 +102,8 @@ def _nested(file: TraceFile, above: _Agent, run_id: str) -> Iterator[Run]:
         inner_id = nested_id(run_id, name, number)
         with file.guarded(name):
             if agent.log.items:
-                about = {"run_id": inner_id, "parent_id": run_id, "agent": agent.name or "subagent"}
-                yield agent.log.write(file.writer(NAME, name, **about), ended=agent.ended)
+                fields = {"run_id": inner_id, "parent_id": run_id, "agent": agent.name or "subagent"}
+                yield agent.log.write(file.writer(NAME, name, **fields), ended=agent.ended)
         yield from _nested(file, agent, inner_id)
 
 

@@ -156,7 +156,8 @@ class SessionLog:
     def model(self) -> str:
         """The model of the first reply that names one, before those that were copied."""
         return next(
-            (one.model for one in (*self.items[self.copied :], *self.replies) if isinstance(one, Reply) and one.model), ""
+            (reply.model for reply in (*self.items[self.copied :], *self.replies) if isinstance(reply, Reply) and reply.model),
+            "",
         )
 
     def write(
@@ -219,7 +220,7 @@ def _last(items: list[_Item]) -> _Item | None:
 
 def _in_order(items: list[_Item]) -> list[_Item]:
     """Return the items with the prompt before the product's notices."""
-    replied = next((place for place, item in enumerate(items) if isinstance(item, Reply)), len(items))
+    replied = next((index for index, item in enumerate(items) if isinstance(item, Reply)), len(items))
     messages = [item for item in items[:replied] if isinstance(item, _UserMessage)]
     prompt = next((item for item in messages if item.kind == "person" and _has_text(item)), None)
     prompt = prompt or next((item for item in messages if item.author == COMMAND), None)
@@ -231,7 +232,7 @@ def _has_text(item: _UserMessage) -> bool:
 
 
 def _write_reply(writer: RunWriter, reply: Reply, model: str) -> None:
-    other = {"model": reply.model} if reply.model and reply.model != model else {}
+    other_model = {"model": reply.model} if reply.model and reply.model != model else {}
     writer.reply(
         reply.parts,
         reply.calls,
@@ -240,7 +241,7 @@ def _write_reply(writer: RunWriter, reply: Reply, model: str) -> None:
         usage=reply.usage,
         seconds=reply.seconds,
         stop_reason=reply.stop_reason,
-        metadata=reply.metadata | other | known(response_id=reply.response_id),
+        metadata=reply.metadata | other_model | known(response_id=reply.response_id),
     )
 
 
@@ -261,9 +262,9 @@ def count_of(value: Any) -> int | None:
 
 def usage_beside_cache(usage: Mapping[str, Any], fresh: str, output: str, read: str, written: str) -> Usage:
     """Return the usage, by these keys, of a product that counts its cache apart from the input."""
-    new, made, cached, kept = (count_of(usage.get(name)) for name in (fresh, output, read, written))
+    new, generated, cached, kept = (count_of(usage.get(name)) for name in (fresh, output, read, written))
     sent = None if new is None else new + (cached or 0) + (kept or 0)
-    return Usage(input=sent, output=made, cache_read=cached, cache_write=kept)
+    return Usage(input=sent, output=generated, cache_read=cached, cache_write=kept)
 
 
 def seconds_of(milliseconds: Any) -> float | None:
@@ -286,8 +287,8 @@ def by_links(lines: Iterable[tuple[int, Any]], links: Callable[[dict[str, Any]],
     linked = [(line, links(line[1]) if isinstance(line[1], dict) else ("", "")) for line in lines]
     missing = {own for _, (own, _) in linked} - {""}
     waiting: dict[str, list[Any]] = {}
-    for one in linked:
-        ready = [one]
+    for entry in linked:
+        ready = [entry]
         while ready:
             line, (own, before) = ready.pop()
             if before in missing:
@@ -302,11 +303,11 @@ def by_links(lines: Iterable[tuple[int, Any]], links: Callable[[dict[str, Any]],
 
 def first_records(file: TraceFile, most: int = 50) -> list[dict[str, Any]]:
     """Return objects among the first records of JSON Lines, or the one document, for `sniff`."""
-    found: list[Any] = [file.first]
+    records: list[Any] = [file.first]
     if file.kind == "lines":
         for line in file.start.splitlines()[1:most]:
             try:
-                found.append(msgspec.json.decode(line))
+                records.append(msgspec.json.decode(line))
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # cut off, or no JSON
                 continue
-    return [record for record in found if isinstance(record, dict)]
+    return [record for record in records if isinstance(record, dict)]

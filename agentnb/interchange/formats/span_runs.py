@@ -55,62 +55,62 @@ class _Tree:
     def above(self, span: Span) -> Iterator[Span]:
         """Yield the spans around a span, from the inside."""
         seen = {span.span_id}
-        while span.parent_id and (found := self.spans.get(span.parent_id)) is not None and found.span_id not in seen:
-            seen.add(found.span_id)
-            yield found
-            span = found
+        while span.parent_id and (parent := self.spans.get(span.parent_id)) is not None and parent.span_id not in seen:
+            seen.add(parent.span_id)
+            yield parent
+            span = parent
 
     def around(self, span: Span, *kinds: Kind) -> str:
         """Return the id of the next span around it of one of these kinds; empty if there is none."""
-        return next((one.span_id for one in self.above(span) if self.kinds[one.span_id] in kinds), "")
+        return next((outer.span_id for outer in self.above(span) if self.kinds[outer.span_id] in kinds), "")
 
 
 def _agents(spans: list[Span], convention: Convention) -> list[_Agent]:
     """Return the agents of a trace that did something, each before those within it."""
     tree = _Tree(spans, convention)
-    found = {"": _Agent(None)}
+    agents = {"": _Agent(None)}
     ordered = sorted(tree.spans.values(), key=lambda one: (one.start or 0, one.attributes.get("agentnb.seq") or 0))
     for span in ordered:
         if tree.kinds[span.span_id] == "agent":
-            found[span.span_id] = _Agent(span, parent=tree.around(span, "agent"))
+            agents[span.span_id] = _Agent(span, parent=tree.around(span, "agent"))
     for span in ordered:
         kind = tree.kinds[span.span_id]
         within = tree.around(span, "agent", "model", "tool")
         if kind == "model" and (not within or tree.kinds[within] != "model"):  # else two libraries recorded one call
-            found[tree.around(span, "agent")].models.append(convention.model_call(span))
+            agents[tree.around(span, "agent")].models.append(convention.model_call(span))
         elif kind == "tool" and tree.kinds.get(within) != "tool":  # else a tool made the call, and no model
-            found[tree.around(span, "agent")].uses.append(convention.tool_use(span))
-    return _in_order([one for one in found.values() if _is_run(one, found, convention)], found)
+            agents[tree.around(span, "agent")].uses.append(convention.tool_use(span))
+    return _in_order([agent for agent in agents.values() if _is_run(agent, agents, convention)], agents)
 
 
-def _is_run(one: _Agent, found: dict[str, _Agent], convention: Convention) -> bool:
-    if one.models or one.uses:
+def _is_run(agent: _Agent, agents: dict[str, _Agent], convention: Convention) -> bool:
+    if agent.models or agent.uses:
         return True
-    if one.span is None:
+    if agent.span is None:
         return False
-    within = any(other.parent == one.span.span_id for other in found.values())
-    return "agentnb.run.id" in one.span.attributes or (not within and bool(convention.agent_use(one.span).inputs))
+    within = any(inner.parent == agent.span.span_id for inner in agents.values())
+    return "agentnb.run.id" in agent.span.attributes or (not within and bool(convention.agent_use(agent.span).inputs))
 
 
-def _in_order(kept: list[_Agent], found: dict[str, _Agent]) -> list[_Agent]:
+def _in_order(kept: list[_Agent], agents: dict[str, _Agent]) -> list[_Agent]:
     """Name for each agent the next one around it that is a run too, and put the outer ones first."""
-    ids = {one.span.span_id for one in kept if one.span is not None}
+    ids = {agent.span.span_id for agent in kept if agent.span is not None}
     depths = {}
-    for one in kept:
+    for agent in kept:
         seen: set[str] = set()
-        while one.parent and one.parent not in ids and one.parent not in seen:
-            seen.add(one.parent)
-            one.parent = found[one.parent].parent
-        depths[id(one)] = _depth(one, found)
-    return sorted(kept, key=lambda one: depths[id(one)])
+        while agent.parent and agent.parent not in ids and agent.parent not in seen:
+            seen.add(agent.parent)
+            agent.parent = agents[agent.parent].parent
+        depths[id(agent)] = _depth(agent, agents)
+    return sorted(kept, key=lambda agent: depths[id(agent)])
 
 
-def _depth(one: _Agent, found: dict[str, _Agent]) -> int:
+def _depth(agent: _Agent, agents: dict[str, _Agent]) -> int:
     depth, seen = 0, set()
-    while one.parent and one.parent not in seen:
-        seen.add(one.parent)
-        one, depth = found[one.parent], depth + 1
-    return depth + (one.span is not None)
+    while agent.parent and agent.parent not in seen:
+        seen.add(agent.parent)
+        agent, depth = agents[agent.parent], depth + 1
+    return depth + (agent.span is not None)
 
 
 # A run
@@ -118,14 +118,14 @@ def _depth(one: _Agent, found: dict[str, _Agent]) -> int:
 
 def _run(file: TraceFile, convention: Convention, trace_id: str, agent: _Agent, several: bool) -> Run:
     use = AgentUse([]) if agent.span is None else convention.agent_use(agent.span)
-    tools = {tool.name: tool for tool in (*use.tools, *[tool for one in agent.models for tool in one.tools])}
+    tools = {tool.name: tool for tool in (*use.tools, *[tool for call in agent.models for tool in call.tools])}
     span_id = agent.span.span_id if agent.span is not None else ""
     ids: dict[str, Any] = {"run_id": _run_id(agent.span, trace_id), "parent_id": _parent_id(agent, trace_id)}
     where = f"trace {trace_id}" + (f", span {span_id}" if span_id else "")
-    model = use.model or next((one.model for one in agent.models if one.model), "")
+    model = use.model or next((call.model for call in agent.models if call.model), "")
     conversation = SpanConversation(agent.span, use.inputs)
-    about = conversation.about(use.name)
-    writer = file.writer(convention.name, where if several else "", model=model, tools=tuple(tools.values()), **ids, **about)
+    fields = conversation.about(use.name)
+    writer = file.writer(convention.name, where if several else "", model=model, tools=tuple(tools.values()), **ids, **fields)
     conversation.begin(writer, use.system)
     _complete(agent.models)
     _assign(agent)
@@ -151,10 +151,10 @@ def _parent_id(agent: _Agent, trace_id: str) -> str | None:
 
 def _complete(models: list[ModelCall]) -> None:
     """Take a reply that its own span does not tell from the conversation that the next call repeats."""
-    for one, after in pairwise(models):
-        repeated = after.inputs[len(one.inputs) : len(one.inputs) + 1]
-        if (one.output is None or one.output.is_blank) and repeated and repeated[0].role == "assistant":
-            one.output = repeated[0]
+    for call, after in pairwise(models):
+        repeated = after.inputs[len(call.inputs) : len(call.inputs) + 1]
+        if (call.output is None or call.output.is_blank) and repeated and repeated[0].role == "assistant":
+            call.output = repeated[0]
 
 
 def _assign(agent: _Agent) -> None:
@@ -167,12 +167,18 @@ def _assign(agent: _Agent) -> None:
 
 
 def _asker(models: list[ModelCall], use: ToolUse) -> ModelCall | None:
-    before = [one for one in models if (one.span.start or 0) <= (use.span.start or 0) or one.span.start is None] or models[:1]
-    for one in reversed(before):
-        if use.call.id and use.call.id in one.call_ids and not any(other.call.id == use.call.id for other in one.uses):
-            return one
-    for one in reversed(before):
-        asked = [call.name for call in one.output.calls] if one.output is not None else []
-        if asked.count(use.call.name) > sum(other.call.name == use.call.name for other in one.uses):
-            return one
+    before = [
+        model for model in models if (model.span.start or 0) <= (use.span.start or 0) or model.span.start is None
+    ] or models[:1]
+    for model in reversed(before):
+        if (
+            use.call.id
+            and use.call.id in model.call_ids
+            and not any(answered.call.id == use.call.id for answered in model.uses)
+        ):
+            return model
+    for model in reversed(before):
+        asked = [call.name for call in model.output.calls] if model.output is not None else []
+        if asked.count(use.call.name) > sum(answered.call.name == use.call.name for answered in model.uses):
+            return model
     return before[-1] if before else None

@@ -143,5 +143,5 @@ def signature(step: Step) -> tuple[Any, ...]:
 
 def thinking(text: Any, metadata: dict[str, Any] | None = None) -> list[AnyPart]:
     """Return a text as a part of thinking; nothing if it is not a text, or is blank and has no metadata."""
-    told = text if isinstance(text, str) else ""
-    return [Thinking(told, metadata)] if told.strip() or metadata else []
+    content = text if isinstance(text, str) else ""
+    return [Thinking(content, metadata)] if content.strip() or metadata else []

@@ -38,8 +38,8 @@ def events_of(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _responses(events: list[dict[str, Any]]) -> dict[str, Any]:
-    told = [event["response"] for event in events if isinstance(event.get("response"), dict)]
-    whole = next((event["response"] for event in events if event.get("type") in _ENDS), told[0] if told else {})
+    responses = [event["response"] for event in events if isinstance(event.get("response"), dict)]
+    whole = next((event["response"] for event in events if event.get("type") in _ENDS), responses[0] if responses else {})
     items = {
         event.get("output_index", 0): event["item"] for event in events if event.get("type") == "response.output_item.done"
     }
@@ -124,12 +124,12 @@ def _chat(events: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _extend_calls(calls: dict[Any, dict[str, Any]], fragments: Any) -> None:
     for fragment in fragments:
-        given = fragment.get("function") or {}
+        function = fragment.get("function") or {}
         index = fragment.get("index", fragment.get("id") or max(len(calls) - 1, 0))
         call = calls.setdefault(index, {"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
         call["id"] = call["id"] or fragment.get("id") or ""
-        call["function"]["name"] = call["function"]["name"] or given.get("name") or ""
-        call["function"]["arguments"] += given.get("arguments") or ""
+        call["function"]["name"] = call["function"]["name"] or function.get("name") or ""
+        call["function"]["arguments"] += function.get("arguments") or ""
 
 
 # Google's
