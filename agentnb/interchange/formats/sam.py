@@ -1,7 +1,7 @@
-"""Conversations that SAM exports: one, several (bulk), or the simple form, which has lost its tool calls.
+"""Conversations exported by SAM: single, bulk, or in the simple form, which lacks tool calls.
 
-The form has no rounds: each message of the assistant begins one, with the results that follow. What no run holds of a
-conversation and its messages, such as ids and pins, is kept in ``settings["recorded"]``, so that an export has it again.
+SAM has no rounds: each assistant message starts one, with the results after it. Other data of a conversation and its messages,
+such as ids and pins, is kept in ``settings["recorded"]`` for a later export.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ TITLE = "conversation exported by SAM"
 RECORDS_END = "nothing"
 FULL, SIMPLE = "full", "simple"
 ENDED = frozenset({"success", "error"})
-"""Statuses of a tool that has a result."""
+"""Statuses of a tool with a result."""
 _HELD = frozenset(
     {"content", "contentParts", "timestamp", "isFromUser", "isToolMessage", "toolName", "toolStatus", "toolDuration"}
     | {"toolCalls", "toolCallId", "reasoningContent"}
 )
-"""What a run holds of a message; the rest is kept beside it."""
+"""Message fields that a run holds; the others are kept in its settings."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -59,7 +59,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 def run_of(export: dict[str, Any], source: str = "", position: str = "") -> Run:
-    """Return the run of an exported conversation, in its full or its simple form."""
+    """Return the run of an exported conversation, in its full or simple form."""
     conversation = export.get("conversation", export)
     messages = [message for message in conversation["messages"] if isinstance(message, dict)]
     recorded = {
@@ -81,14 +81,14 @@ def run_of(export: dict[str, Any], source: str = "", position: str = "") -> Run:
 
 
 class _Reading:
-    """Hands the messages of a conversation to a writer. Thinking stands before the reply that it belongs to."""
+    """Adds the messages of a conversation to a writer. Thinking comes before its reply."""
 
     def __init__(self, writer: RunWriter) -> None:
         self._writer = writer
         self._thinking: list[Thinking] = []
 
     def take(self, messages: list[dict[str, Any]]) -> None:
-        """Take the messages, in their order."""
+        """Add the messages in order."""
         for message in messages:
             kind = message.get("type") or ("user" if message.get("isFromUser") else "assistant")
             if kind == "thinking":

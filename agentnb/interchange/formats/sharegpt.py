@@ -1,6 +1,6 @@
-"""Conversations of data sets in the form of ShareGPT: ``conversations`` of ``{from, value}``, one a record.
+"""Data set conversations in the ShareGPT format: ``conversations`` of ``{from, value}``, one per record.
 
-A call is a message of ``function_call`` whose value is JSON, or stands within the text of a reply between ``<tool_call>`` tags.
+A call is a ``function_call`` message with a JSON value, or JSON in ``<tool_call>`` tags within a reply's text.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _run(file: TraceFile, position: str, record: dict[str, Any]) -> Run:
 
 
 def _steps(message: dict[str, Any]) -> list[Step]:
-    """Return what a message says. A speaker that the form does not know is a KeyError."""
+    """Return the steps of a message. Raises KeyError for an unknown speaker."""
     speaker, value = message["from"], message["value"]
     text = value if isinstance(value, str) else ""
     if speaker == "system":
@@ -90,7 +90,7 @@ def _steps(message: dict[str, Any]) -> list[Step]:
 
 
 def _reply(text: str) -> Reply:
-    """Return a reply, whose thinking and calls may stand in its text between tags."""
+    """Return a reply, with thinking and calls extracted from tags in its text."""
     thought = _THOUGHT.match(text)
     thinking: list[AnyPart] = [Thinking(thought[1].strip())] if thought and thought[1].strip() else []
     text = text[thought.end() :] if thought else text
@@ -100,7 +100,7 @@ def _reply(text: str) -> Reply:
 
 
 def _calls(text: str) -> list[ToolCall]:
-    """Return the calls that a text of JSON is; one that is no JSON names no tool, and keeps its text."""
+    """Parse calls from JSON. Invalid JSON becomes a call without a name."""
     try:
         data = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -117,7 +117,7 @@ def _call(one: dict[str, Any]) -> ToolCall:
 
 
 def _result(text: str) -> Result:
-    """Return a result; one that is JSON with a name and a content is of that tool."""
+    """Return a result, with its tool's name if it is JSON with a name and a content."""
     data = decoded(text.encode()) if text.startswith("{") else None
     name = data.get("name") if isinstance(data, dict) and "content" in data else None
     return Result("", parts_of(text), name=name if isinstance(name, str) else "")

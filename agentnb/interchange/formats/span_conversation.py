@@ -1,4 +1,4 @@
-"""What the spans of one run say, one after the other, without what they repeat."""
+"""The conversation in a run's spans, without repetitions."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from agentnb.interchange.formats.span_calls import ModelCall, SpanMessage, ToolU
 from agentnb.interchange.formats.spans import Span, SpanNote, json_value
 
 RESTORED = {str(kind.__struct_config__.tag): kind for kind in e.KINDS if issubclass(kind, Noted)}
-"""Events of agentnb that are read again from the events of its own spans."""
+"""Events of agentnb that are restored from events of its own spans."""
 _OF_A_CALL = frozenset({"agentnb.guidance_given", "agentnb.retry_scheduled"})
-"""Events that belong to the reply after them."""
+"""Events that belong to the next reply."""
 _ALIKE = 60
-"""Characters at the beginning of two texts by which one is the other, cut off or reformatted."""
+"""Prefix length by which a truncated or reformatted copy is recognized."""
 
 
 class SpanConversation:
-    """Hands what the spans of a run say to its writer."""
+    """Adds the messages in a run's spans to its writer."""
 
     def __init__(self, span: Span | None, inputs: list[SpanMessage]) -> None:
         self._span, self._inputs = span, inputs
@@ -40,7 +40,7 @@ class SpanConversation:
     # How it begins
 
     def about(self, name: str) -> dict[str, Any]:
-        """Return the fields of a run's beginning that its own span tells."""
+        """Return the fields of `RunStarted` that are recorded in the run's own span."""
         fields: dict[str, Any] = {"agent": name} if name else {}
         if not self._own:
             return fields
@@ -57,7 +57,7 @@ class SpanConversation:
         return fields
 
     def _history_length(self) -> int:
-        """Return how many of the messages before it are history: a message of several results is several of them."""
+        """Return the number of input messages that are history; consecutive results count as one message."""
         remaining = self._history
         for index, message in enumerate(self._inputs):
             follows = index > 0 and message.role == "tool" == self._inputs[index - 1].role
@@ -67,7 +67,7 @@ class SpanConversation:
         return len(self._inputs)
 
     def begin(self, writer: RunWriter, system: str) -> None:
-        """Take the prompt and the system prompt of the agent's own span, as far as they are there."""
+        """Add the prompt and the system prompt of the agent's own span, if any."""
         self._writer = writer
         if system:
             self._hear(SpanMessage("system", (Text(system),)))
@@ -87,7 +87,7 @@ class SpanConversation:
     # What is message
 
     def tell(self, models: list[ModelCall]) -> None:
-        """Tell all model calls with their tool calls, and the events of agentnb between them."""
+        """Add all model calls with their tool calls, and agentnb's events between them."""
         if not self._own and models and not any(message.role == "user" for message in models[0].inputs):
             for message in self._inputs:
                 self._hear(message, self._known_start())
@@ -107,7 +107,7 @@ class SpanConversation:
                 self._call(item)
 
     def _call(self, model: ModelCall) -> None:
-        """Tell a model call: what is new before it, its reply, and the results of its calls."""
+        """Add a model call: its new inputs, its reply, and the results of its calls."""
         if model.span.get("agentnb.operation"):
             self._restore(SpanNote("agentnb.model_called", model.span.attributes, self._end(model.span)))
             return
@@ -156,7 +156,7 @@ class SpanConversation:
     # What is repeated
 
     def _read_inputs(self, model: ModelCall) -> None:
-        """Tell those messages that were not told before."""
+        """Add the input messages that were not added before."""
         position = floor = self._last_reply() if model.span.get("agentnb.input.offset") else 0
         used: set[int] = set()
         for message in model.inputs:
@@ -172,11 +172,11 @@ class SpanConversation:
                 position = floor = index + 1
 
     def _last_reply(self) -> int:
-        """Return the place of the last reply, with which the inputs of a call begin that has only what is new."""
+        """Return the position of the last reply, with which inputs without repeated messages begin."""
         return next((k for k in range(len(self._told) - 1, -1, -1) if self._told[k].role == "assistant"), 0)
 
     def _hear(self, message: SpanMessage, at: datetime | None = None) -> None:
-        """Tell a message that no span of its own tells."""
+        """Add a message that has no span of its own."""
         if message.role == "assistant":
             self._writer.reply(message.parts, message.calls, author=message.name)
         elif message.role == "tool":
@@ -190,7 +190,7 @@ class SpanConversation:
     # Events of agentnb
 
     def _restore(self, note: SpanNote) -> None:
-        """Tell an event of agentnb that is read again."""
+        """Add a restored event of agentnb."""
         name, data = note.name.removeprefix("agentnb."), json_value(note.attributes.get("agentnb.event"))
         if not isinstance(data, dict):
             return
@@ -248,7 +248,7 @@ class SpanConversation:
 
 
 def _with_ids(uses: list[ToolUse], calls: tuple[ToolCall, ...]) -> list[ToolUse]:
-    """Return the uses of tools, in their order. One without an id gets that of the call of its name, and best its arguments."""
+    """Return the tool uses in order. Uses without an id get that of a call with their name, preferably with their arguments."""
     free = [call for call in calls if call.id not in {use.call.id for use in uses}]
     identified = []
     for use in sorted(uses, key=lambda one: _order(one.span)):
@@ -265,7 +265,7 @@ def _with_ids(uses: list[ToolUse], calls: tuple[ToolCall, ...]) -> list[ToolUse]
 
 
 def _order(span: Span) -> float:
-    """Return the place of a span: agentnb's own have the number of their last event."""
+    """Return the sort key of a span: in agentnb's own, the number of its last event."""
     return _number(span.get("agentnb.seq", span.start))
 
 
@@ -274,7 +274,7 @@ def _number(value: Any) -> float:
 
 
 def _is_same(told: SpanMessage, message: SpanMessage) -> bool:
-    """Return whether a message repeats one that was told, though its thinking may be left out and its text cut off."""
+    """True if a message repeats an earlier one, even without its thinking or with truncated text."""
     if told.role != message.role and {told.role, message.role} != {"system", "developer"}:
         return False
     if told.role == "tool":
@@ -305,7 +305,7 @@ def _pictures(message: SpanMessage) -> int:
 
 
 def _messages(told: list[SpanMessage]) -> tuple[Message, ...]:
-    """Return what was said as messages, with the results of one round together."""
+    """Return span messages as messages, with the results of a round combined."""
     messages: list[Message] = []
     for message in told:
         if message.role != "tool":
