@@ -313,7 +313,7 @@ def _id(value: Any) -> str:
 
 
 def _time(one: dict[str, Any], *names: str) -> int | None:
-    """Return the time under the first of these names, in nanoseconds since 1970. The first two names are OTLP's, in this unit."""
+    """Return the time under the first of these names, in nanoseconds since 1970, the unit of the first two names (OTLP)."""
     for name in names[:2]:
         if str(one.get(name)).isdecimal():
             return int(one[name])
