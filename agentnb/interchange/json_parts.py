@@ -60,12 +60,12 @@ def _members(reader: _Reader, decoded: Callable[[bytes], Any]) -> Iterator[Part]
             raise Malformed("a member has no name")
         key = str(decoded(b'"' + name[1] + b'"'))
         if end == b"[":
-            found = False
+            has_items = False
             reader.start = reader.place
             for part in _items(reader, key):
-                found = True
+                has_items = True
                 yield part
-            if not found:
+            if not has_items:
                 yield Part(key, None, b"[]")
             end = reader.next(_NEXT_COMMA)
         else:
@@ -111,18 +111,18 @@ class _Reader:
     def skip_to_bracket(self) -> bytes:
         """Return the first byte that is not white space, and stand behind it."""
         self._read_on()
-        found = self.data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-        self.start = self.place = self.data.find(found) + 1 if found else 0
-        return found
+        first = self.data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+        self.start = self.place = self.data.find(first) + 1 if first else 0
+        return first
 
     def next(self, sign: re.Pattern[bytes]) -> bytes:
         """Return the next bracket, or comma, outside of strings, and stand behind it."""
         while True:
-            found = sign.match(self.data, self.place)
-            if found is not None:
-                self.place = found.end()
+            match = sign.match(self.data, self.place)
+            if match is not None:
+                self.place = match.end()
                 self._block = BLOCK
-                return found[1]
+                return match[1]
             if not self._read_on():
                 raise Malformed("its end is missing")
 

@@ -32,12 +32,12 @@ def holds_log(page: bytes) -> bool:
 
 def log_lines(page: bytes, source: str) -> list[bytes]:
     """Return the lines of the log in a page; raises `TraceError` if there is none, or it is damaged."""
-    found = _ELEMENT.search(page)
-    if found is None:
+    match = _ELEMENT.search(page)
+    if match is None:
         raise TraceError(f"{source} holds no log of its run", "Load the .jsonl file of the run instead")
     try:
         unpacker = zlib.decompressobj()
-        data = unpacker.decompress(base64.b64decode(found[1]), _MAX_LOG)
+        data = unpacker.decompress(base64.b64decode(match[1]), _MAX_LOG)
         if unpacker.unconsumed_tail or not unpacker.eof:
             raise TraceError(f"The log in {source} is cut off, or too large to be read")
     except (binascii.Error, zlib.error) as error:

@@ -50,11 +50,11 @@ def database(file: TraceFile) -> Iterator[sqlite3.Connection]:
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", None)
             if code == sqlite3.SQLITE_AUTH:
-                what = f"{file.name} has views in the place of tables, which are not read"
-                raise TraceError(what, "Save what you need of it as JSON") from error
+                problem = f"{file.name} has views in the place of tables, which are not read"
+                raise TraceError(problem, "Save what you need of it as JSON") from error
             if code == sqlite3.SQLITE_INTERRUPT:
-                what = f"{file.name} takes more than {MAX_STEPS:,} steps of SQLite to read"
-                raise BoundExceeded(what, "Save what you need of it as JSON") from error
+                problem = f"{file.name} takes more than {MAX_STEPS:,} steps of SQLite to read"
+                raise BoundExceeded(problem, "Save what you need of it as JSON") from error
             raise TraceError(
                 f"{file.name} cannot be read: {error}", "Close the programs that use it, and copy it again"
             ) from error

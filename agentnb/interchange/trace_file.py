@@ -84,8 +84,8 @@ class Problem(NamedTuple):
 
     def worded(self, commands: Commands) -> str:
         """Return the problem with its place, in the words of a surface."""
-        place = ", ".join(filter(None, (self.file, self.position)))
-        return "".join(pieces(self.message if self.names_file else f"{place}: {self.message}", self.advice, commands))
+        location = ", ".join(filter(None, (self.file, self.position)))
+        return "".join(pieces(self.message if self.names_file else f"{location}: {self.message}", self.advice, commands))
 
     def __str__(self) -> str:
         return self.worded(PYTHON)
@@ -180,25 +180,25 @@ class TraceFile:
     def is_large(self) -> bool:
         """Whether it has more than `LARGE_BYTES` bytes."""
         with self.open() as file:
-            left = LARGE_BYTES
-            while left >= 0 and (block := file.read(min(START, left + 1))):
-                left -= len(block)
-        return left < 0
+            remaining = LARGE_BYTES
+            while remaining >= 0 and (block := file.read(min(START, remaining + 1))):
+                remaining -= len(block)
+        return remaining < 0
 
     @cached_property
     def outline(self) -> Any:
         """The document with the first items of its lists, and of its other members the smaller ones; None if it is no JSON."""
         members: dict[str, Any] = {}
-        left = LARGE_BYTES // 10
+        remaining = LARGE_BYTES // 10
         held = HeldData(self.name)
         try:
             for part in self.parts():
                 if part.place is None:
                     members[part.key] = decoded(part.data) if len(part.data) <= LARGE_BYTES // 10 else {}
-                elif part.place in (0, 1) or (part.place < OUTLINED and left > 0):
+                elif part.place in (0, 1) or (part.place < OUTLINED and remaining > 0):
                     held.add(part.data)
                     members.setdefault(part.key, []).append(decoded(part.data))
-                    left -= len(part.data)
+                    remaining -= len(part.data)
         except BoundExceeded:
             raise
         except TraceError:
@@ -250,7 +250,7 @@ class TraceFile:
         if not isinstance(listed, list):
             yield "", self.document
         elif not self.is_large:
-            yield from ((str(index) if len(listed) > 1 else "", one) for index, one in enumerate(listed))
+            yield from ((str(index) if len(listed) > 1 else "", item) for index, item in enumerate(listed))
         else:
             for part in self.parts():
                 if part.key == key and part.place is not None:
@@ -295,9 +295,9 @@ class TraceFile:
                 check_json(line, f"{self.name}, line {number}")
             else:
                 held.add(line)
-            found = decoded(line)
-            if found is not None:
-                yield number, found
+            record = decoded(line)
+            if record is not None:
+                yield number, record
             elif line.endswith(b"\n"):
                 self.problem("It is not JSON", f"line {number}")
             else:

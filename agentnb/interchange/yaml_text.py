@@ -51,28 +51,28 @@ def load_yaml(data: bytes, name: str) -> Any:
     reader = YAML(typ="safe", pure=True)
     reader.Constructor, reader.Scanner = PlainConstructor, BoundedScanner
     try:
-        found = next(iter(reader.load_all(data)), None)
+        document = next(iter(reader.load_all(data)), None)
     except BoundExceeded:
         raise
     except (YAMLError, ValueError, TypeError, RecursionError) as error:
-        what = " ".join(str(error).split())
-        raise TraceError(f"{name} is not YAML that can be read: {what[:300]}") from error
-    _count(found, name, {}, set())
-    return found
+        reason = " ".join(str(error).split())
+        raise TraceError(f"{name} is not YAML that can be read: {reason[:300]}") from error
+    _count(document, name, {}, set())
+    return document
 
 
 def _count(value: Any, name: str, known: dict[int, int], above: set[int]) -> int:
     """Return how many values this is made of, aliases expanded."""
     if not isinstance(value, dict | list):
         return 1
-    place = id(value)
-    if place in above:
+    identity = id(value)
+    if identity in above:
         raise TraceError(f"{name} contains itself")
-    if place not in known:
-        above.add(place)
+    if identity not in known:
+        above.add(identity)
         inner = value.values() if isinstance(value, dict) else value
-        known[place] = 1 + sum(_count(one, name, known, above) for one in inner)
-        above.discard(place)
-        if known[place] > MAX_VALUES:
+        known[identity] = 1 + sum(_count(item, name, known, above) for item in inner)
+        above.discard(identity)
+        if known[identity] > MAX_VALUES:
             raise TraceError(f"{name} expands to more than {MAX_VALUES:,} values", "Its aliases repeat too much to be read")
-    return known[place]
+    return known[identity]

@@ -74,8 +74,8 @@ def hand_over(writer: RunWriter, steps: Iterable[Step]) -> None:
         elif isinstance(step, Note):
             writer.warn(step.message)
         else:
-            about = {"name": step.name, "is_error": step.is_error, "at": step.at, "seconds": step.seconds}
-            writer.result(step.call_id, step.parts, **about)  # type: ignore[arg-type]
+            details = {"name": step.name, "is_error": step.is_error, "at": step.at, "seconds": step.seconds}
+            writer.result(step.call_id, step.parts, **details)  # type: ignore[arg-type]
 
 
 class ReplyPieces:

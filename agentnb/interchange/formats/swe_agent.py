@@ -48,10 +48,10 @@ def sniff(file: TraceFile) -> str:
         return "" if isinstance(first, dict) and {"action", "observation"} <= first.keys() else "its steps have no action"
     if not isinstance(history, list) or not history:
         return "it has no trajectory"
-    about = document.get("info")
+    info = document.get("info")
     return (
         ""
-        if isinstance(about, dict) and isinstance(history[0], dict) and "role" in history[0]
+        if isinstance(info, dict) and isinstance(history[0], dict) and "role" in history[0]
         else "its history has no info beside it"
     )
 
@@ -73,7 +73,7 @@ class _Reader:
         """How many steps of the trajectory were taken."""
         self._open = 0
         """Calls whose results are due."""
-        self._agent = next((str(each["agent"]) for each in self._history if _has(each, "agent")), "agent")
+        self._agent = next((str(message["agent"]) for message in self._history if _has(message, "agent")), "agent")
         self._writer = file.writer(
             NAME,
             task=_task(one, file.name),
@@ -82,7 +82,7 @@ class _Reader:
             settings=recorded(
                 self._info, "exit_status", "submission", "model_stats", "swe_agent_version", environment=one.get("environment")
             ),
-            history=tuple(_shown(each) for each in self._history if _has(each, "is_demo")),
+            history=tuple(_shown(message) for message in self._history if _has(message, "is_demo")),
         )
 
     def read(self) -> Run:
@@ -120,7 +120,7 @@ class _Reader:
         calls = openai_chat.calls_of(message) or _call(action)
         self._open = len(calls)
         self._step += at is not None
-        thoughts = [{"type": "thinking", **one} for one in message.get("thinking_blocks") or ()]
+        thoughts = [{"type": "thinking", **block} for block in message.get("thinking_blocks") or ()]
         self._writer.reply([*parts_of(thoughts), *parts_of(message.get("content"))], calls, author=self._author(message))
 
     def _retried(self) -> None:

@@ -105,7 +105,7 @@ def _earlier(message: dict[str, Any]) -> Message:
 
 
 def _told(message: dict[str, Any]) -> str:
-    calls = (f"(calls {one['name']} {json.dumps(one.get('arguments'), ensure_ascii=False)})" for one in _calls(message))
+    calls = (f"(calls {call['name']} {json.dumps(call.get('arguments'), ensure_ascii=False)})" for call in _calls(message))
     return "\n".join(filter(None, (str(message.get("content") or ""), *calls)))
 
 
@@ -120,19 +120,19 @@ def _author(message: dict[str, Any]) -> str:
 
 
 def _take(writer: RunWriter, message: dict[str, Any]) -> None:
-    for one in message.get("tool_messages") or (message,):  # results of parallel calls may stand in one message
-        role, at = one["role"], time_of(one.get("timestamp"))
+    for item in message.get("tool_messages") or (message,):  # results of parallel calls may stand in one message
+        role, at = item["role"], time_of(item.get("timestamp"))
         if role == "assistant":
-            calls = [ToolCall(call["name"], call.get("arguments"), str(call.get("id") or "")) for call in _calls(one)]
-            parts = parts_of(one.get("content"))
-            writer.reply(parts, calls, at=at, usage=_usage(one), seconds=one.get("generation_time_seconds"))
-        elif role == "tool" and one.get("requestor") != USER:
-            code = "tool_error" if one.get("error") is True else None
-            writer.result(str(one.get("id") or ""), parts_of(one.get("content")), error_code=code, at=at)
+            calls = [ToolCall(call["name"], call.get("arguments"), str(call.get("id") or "")) for call in _calls(item)]
+            parts = parts_of(item.get("content"))
+            writer.reply(parts, calls, at=at, usage=_usage(item), seconds=item.get("generation_time_seconds"))
+        elif role == "tool" and item.get("requestor") != USER:
+            code = "tool_error" if item.get("error") is True else None
+            writer.result(str(item.get("id") or ""), parts_of(item.get("content")), error_code=code, at=at)
         elif role == "system":
-            writer.system(str(one.get("content") or ""))
+            writer.system(str(item.get("content") or ""))
         else:
-            writer.say(_told(one), author=_author(one), at=at)
+            writer.say(_told(item), author=_author(item), at=at)
 
 
 def _usage(message: dict[str, Any]) -> Usage:

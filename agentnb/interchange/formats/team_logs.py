@@ -86,19 +86,19 @@ def take_conversations(writer: RunWriter, conversations: dict[str, list[dict[str
 
 def _exchanges(messages: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """Yield the messages of a conversation up to and with each reply."""
-    now: list[dict[str, Any]] = []
+    exchange: list[dict[str, Any]] = []
     for message in messages:
-        now.append(message)
+        exchange.append(message)
         if message["role"] == "assistant":
-            yield now
-            now = []
-    if now:
-        yield now
+            yield exchange
+            exchange = []
+    if exchange:
+        yield exchange
 
 
 def take_log(writer: RunWriter, log: str, prompt: str) -> None:
     """Hand the text log of a framework to the writer; a log of an unknown kind becomes one message."""
-    turns = next((found for read in _READERS if (found := [*read(log)])), [Turn("", log)])
+    turns = next((candidate for read in _READERS if (candidate := [*read(log)])), [Turn("", log)])
     if prompt and not (turns and turns[0].who == "Human"):
         writer.say(prompt)
     for turn, again in groupby(turns):  # a restarted HyperAgent writes each line once for each start
@@ -147,12 +147,12 @@ def _hyperagent(log: str) -> Iterator[Turn]:
 
 def _without_actions(text_of_turn: str) -> tuple[str, tuple[ToolCall, ...]]:
     """Return the text without its actions, and these as calls."""
-    texts, calls, place = [], [], 0
-    while (begin := _ACTION.search(text_of_turn, place)) and (end := _FENCE.search(text_of_turn, begin.end())):
-        texts.append(text_of_turn[place : begin.start()])
+    texts, calls, position = [], [], 0
+    while (begin := _ACTION.search(text_of_turn, position)) and (end := _FENCE.search(text_of_turn, begin.end())):
+        texts.append(text_of_turn[position : begin.start()])
         calls.append(ToolCall(begin["language"] or "code", {"code": text_of_turn[begin.end() : end.start()].rstrip("\n")}))
-        place = end.end()
-    return "".join([*texts, text_of_turn[place:]]).strip(), tuple(calls)
+        position = end.end()
+    return "".join([*texts, text_of_turn[position:]]).strip(), tuple(calls)
 
 
 def _tree_of_thoughts(log: str) -> Iterator[Turn]:
@@ -176,9 +176,9 @@ def _tree_of_thoughts(log: str) -> Iterator[Turn]:
 
 def _sections(begins: re.Pattern[str], log: str) -> Iterator[tuple[re.Match[str], str]]:
     """Yield each line that begins a section, with the text up to the next."""
-    found = [*begins.finditer(log)]
-    for number, line in enumerate(found):
-        end = found[number + 1].start() if number + 1 < len(found) else len(log)
+    starts = [*begins.finditer(log)]
+    for number, line in enumerate(starts):
+        end = starts[number + 1].start() if number + 1 < len(starts) else len(log)
         yield line, log[line.end() : end].strip("\n")
 
 
