@@ -21,29 +21,29 @@ from agentnb.store.store import Store
 from agentnb.store.writing import save_log
 
 Existing: TypeAlias = Literal["new", "skip", "replace", "merge"]
-"""What to do with a run whose id is in the store: keep both, keep the one that is there, replace it, or join their messages."""
+"""Treatment of a run whose id is in the store: keep both, skip it, replace the stored one, or merge their messages."""
 CHOICES: tuple[str, ...] = get_args(Existing)
 IMPORTED = " (Imported)"
-"""What a conversation's title ends with that is stored under another id."""
+"""Title suffix of a conversation stored under another id."""
 
 
 class Imported(NamedTuple):
-    """What became of a run."""
+    """Result of importing a run."""
 
     run_id: str
-    """Its id in the store."""
+    """The run's id in the store."""
     what: Literal["added", "new", "skipped", "replaced", "merged"]
     messages: int
-    """Messages in the store that were not there before."""
+    """Number of new messages in the store."""
 
 
 def import_traces(source: RunSource, store: Store, existing: Existing | None = None) -> list[Imported]:
-    """Copy the runs of ``source`` into ``store`` as logs, and return what became of each.
+    """Copy the runs of ``source`` into ``store`` as logs, and return the result of each.
 
-    ``existing``: what to do with runs whose ids are in the store. ``new`` stores it under a new id; ``skip`` leaves what is
-    there; ``replace`` replaces it; ``merge`` adds the messages whose ids are new, and is for conversations of SAM, whose
-    messages have ids. Without it, nothing is stored if there is such a run, and `SettingsError` asks for it. Raises
-    `StoreError` for a run that is to be changed while it is running.
+    ``existing``: treatment of runs whose ids are in the store. ``new`` stores them under new ids; ``skip`` keeps the stored
+    runs; ``replace`` replaces them; ``merge`` adds the messages with new ids, for conversations of SAM, whose messages have
+    ids. By default such a run raises `SettingsError`, and nothing is stored. Raises `StoreError` when changing a run that is
+    running.
     """
     if existing is not None and existing not in CHOICES:
         raise SettingsError(f"existing={existing!r} is unknown", NameOne(known=CHOICES, lead="Choose one of"))
@@ -103,7 +103,7 @@ def _save(run: Run, store: Store) -> None:
 
 
 def _renamed(run: Run, run_id: str) -> Run:
-    """Return the run under another id, and with a title that says that it was imported."""
+    """Return the run under another id, with a title that marks it as imported."""
     events = [replace(event, run_id=run_id) for event in run.events]
     settings = run.opening.settings
     if isinstance(recorded := settings.get("recorded"), dict):

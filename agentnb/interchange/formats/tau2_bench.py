@@ -1,7 +1,7 @@
-"""Results of tau2-bench: tasks and simulations, each of them a run.
+"""Results of tau2-bench: tasks and simulations, each simulation a run.
 
 The simulated user may call tools too. The agent never sees these calls and results: they are kept as messages, whose authors
-are ``user`` and the tool, such as ``user's toggle_data``. What comes before the user's first words is the run's history.
+are ``user`` and the tool, such as ``user's toggle_data``. Messages before the user's first one are the run's history.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 
 class _Reader:
-    """Reads simulations, with what the file says of all of them."""
+    """Reader of simulations, with the metadata common to all of them."""
 
     def __init__(self, file: TraceFile, info: dict[str, Any]) -> None:
         self._file = file
@@ -92,12 +92,12 @@ class _Reader:
 
 
 def _speaks(message: dict[str, Any]) -> bool:
-    """Return whether this is a message of the user, and no call."""
+    """True if this is a user message with text."""
     return message["role"] == "user" and bool(message.get("content"))
 
 
 def _earlier(message: dict[str, Any]) -> Message:
-    """Return a message of before the prompt."""
+    """Return a message from before the prompt."""
     is_agent = message["role"] == "assistant"
     return Message(
         "assistant" if is_agent else "user", (Text(encodable(_told(message))),), "" if is_agent else _author(message)
