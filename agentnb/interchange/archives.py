@@ -153,7 +153,7 @@ def _open_member(names: Archive, member: zipfile.ZipInfo, name: str) -> Iterator
             with _unpacking(name):
                 file: Any = stack.enter_context(names.open(member))
             checksum = None
-        else:  # `zipfile` knows it from Python 3.14 on, and would end with the first of several frames
+        else:  # `zipfile` supports it since Python 3.14, but stops after the first frame
             packed = copy(member)
             packed.compress_type, packed.file_size, packed.CRC = zipfile.ZIP_STORED, member.compress_size, None  # type: ignore[assignment]  # unchecked
             with _unpacking(name):

@@ -37,7 +37,7 @@ def detected_runs(
     """
     preset_list = listed(presets)
     for preset in preset_list:
-        detectors_of(preset)  # whether there are such detectors is told before anything is read
+        detectors_of(preset)  # fail for unknown presets before reading
     if type(processes) is not int or processes < 1:
         raise SettingsError(f"processes={processes!r} is not a number of processes", "Write processes=2, or more")
     return _detected(source, preset_list, processes, [] if problems is None else problems)

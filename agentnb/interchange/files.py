@@ -233,7 +233,7 @@ def _with_files_in(found: list[Path], folders: list[Path]) -> list[Path]:
     files: dict[Path, Path] = {}
     for match in found:
         for file in within.get(match, [match]):
-            files.setdefault(Path(os.path.realpath(file)), file)  # of a link in a circle, `resolve` raises
+            files.setdefault(Path(os.path.realpath(file)), file)  # `resolve` raises for cyclic links
     return [*files.values()]
 
 
@@ -255,8 +255,8 @@ def _files_in(folder: Path) -> list[str]:
         named = (name for name in (*names, *folders) if not name.startswith("."))
         files += [f"{within}{os.sep}{name}" for name in named if os.path.splitext(name)[1].lower() in ENDINGS]  # noqa: PTH122
     files += [str(error.filename) for error in refused]
-    files = [name.removeprefix(f".{os.sep}") for name in files]  # as a Path names it
-    return sorted(files, key=lambda name: name.replace(os.sep, "\0"))  # in the order of paths
+    files = [name.removeprefix(f".{os.sep}") for name in files]  # as in Path
+    return sorted(files, key=lambda name: name.replace(os.sep, "\0"))  # in path order
 
 
 def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[AnyRun]]]], problems: list[Problem]) -> Iterator[AnyRun]:
@@ -265,7 +265,7 @@ def _sound(sources: Iterable[tuple[str, Callable[[], Iterator[AnyRun]]]], proble
         try:
             yield from read()
         except UnknownFormat as error:
-            # Its hint says what it lacks for each format.
+            # Its advice lists what it lacks for each format.
             problems.append(Problem(name, "", error.what, names_file=True, is_unknown=True))
         except (TraceError, StoreError) as error:
             problems.append(Problem(name, "", error.what, error.advice, names_file=True))
@@ -280,12 +280,12 @@ def _of_path(
     path: Path, strict: bool, problems: list[Problem], fold: Fold[AnyRun], *, is_named: bool
 ) -> Iterator[AnyRun | Run]:
     run = load_if_log(path, fold)
-    if run is not None:  # most files are sound logs; all others go the long way, which says what is wrong
+    if run is not None:  # fast path: most files are intact logs
         yield run
         return
     try:
         if path.is_dir():
-            next(path.iterdir(), None)  # of one without permission, the error says so
+            next(path.iterdir(), None)  # raises if permission is missing
         file = trace_file(path, strict=strict)
         if is_named or not is_superseded(file):
             yield from _of_file(file, problems)
@@ -340,5 +340,5 @@ def _expanded(source: str | Path) -> Path:
         return path if path.exists() else find(str(source)) or path
     except RuntimeError as error:
         raise StoreError(f"{source} cannot be read: {error}", "Name the folder in full") from error
-    except OSError as error:  # a folder above it without permission, or a name that is too long
+    except OSError as error:  # a parent folder without permission, or a name that is too long
         raise unreadable(path, error) from None

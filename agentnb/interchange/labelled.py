@@ -11,7 +11,7 @@ from agentnb.errors import SettingsError
 from agentnb.store.labels import Label, assessments_by_run, assessments_in, read_labels
 
 Labels: TypeAlias = "Mapping[str, str | None] | str | Path"
-"""Labels by ``run.id``, of which ``healthy`` and ``failed`` are outcomes; or a file that `agentnb.label` wrote."""
+"""Labels by ``run.id`` (only ``healthy`` and ``failed`` are outcomes), or a file that `agentnb.label` wrote."""
 Assessments: TypeAlias = dict[str, tuple[Assessment, ...]]
 """Assessments from labels, by run id."""
 

@@ -33,7 +33,7 @@ def database(file: TraceFile) -> Iterator[sqlite3.Connection]:
     A database in WAL mode with rows in its ``-wal`` file is copied together with it, and the copy is opened; others are opened
     in place as immutable files, which leaves nothing beside them. A database in an archive is unpacked.
     """
-    import sqlite3  # its library is loaded only for those who read a database
+    import sqlite3  # imported lazily: only needed for databases
 
     with TemporaryDirectory(prefix="agentnb-") as folder:
         path = file.path if file.path is not None and not _has_wal(file.path) else _copied(file, Path(folder))

@@ -128,7 +128,7 @@ class TraceFile:
         """The name without folders."""
         return self.name.replace("\\", "/").rpartition("/")[2]
 
-    # What it is
+    # Recognition
 
     @cached_property
     def start(self) -> bytes:
@@ -220,7 +220,7 @@ class TraceFile:
         missing = [key for key in keys if key not in self.first]
         return f"it has no {', '.join(missing)}" if missing else ""
 
-    # Reading it
+    # Reading
 
     @property
     def document(self) -> Any:
@@ -259,7 +259,7 @@ class TraceFile:
                     yield str(part.place) if len(listed) > 1 else "", decoded(part.data)
 
     def parts(self) -> Iterator[Part]:
-        """Yield the parts of a JSON document: members of an object, and items of lists. Raises `TraceError` for invalid JSON."""
+        """Yield a JSON document's parts: members of an object, and items of lists. Raises `TraceError` for invalid JSON."""
         try:
             with self.open() as file:
                 for count, part in enumerate(parts_of(file, MAX_RECORD_BYTES, decoded), 1):
@@ -353,7 +353,7 @@ class TraceFile:
         except MALFORMED as error:
             self.problem(_reason(error), position, error)
 
-    # What is wrong with it
+    # Problems
 
     def wrong(self, message: str, position: str = "") -> TraceError:
         """Return an error with the problem and its position."""

@@ -55,7 +55,7 @@ def results_of(parts: Iterable[Run | SourceFile], read: ReadFiles, processes: in
             "In a script, write it under: if __name__ == '__main__':. If memory ran out, take fewer processes",
         ) from error
     finally:
-        pool.shutdown(wait=is_done, cancel_futures=True)  # after an interrupt, nobody waits for a large file
+        pool.shutdown(wait=is_done, cancel_futures=True)  # do not wait for a large file after an interrupt
 
 
 def batched(parts: Iterable[Run | SourceFile]) -> Iterator[Run | list[SourceFile]]:
@@ -95,7 +95,7 @@ def _pickled(read: ReadFiles) -> bytes:
         import cloudpickle
 
         return bytes(cloudpickle.dumps(read))
-    except Exception as error:  # pickle raises whatever the object's own methods do
+    except Exception as error:  # methods of the object may raise anything
         raise _unreachable(str(error)) from error
 
 
@@ -115,7 +115,7 @@ _jobs: list[ReadFiles | SettingsError] = []
 
 def _begin(job: bytes) -> None:
     """Load the job. Errors are raised with the first files, since an error here would only end the worker."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt of a notebook reaches all its processes: the parent sees to it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a notebook's interrupt reaches all processes: the parent handles it
     try:
         _jobs.append(pickle.loads(job))
     except Exception as error:

@@ -30,7 +30,7 @@ def _add_all(runs: list[Run]) -> list[Run]:
         return runs
     nested: dict[str, list[Run]] = {}
     done: list[Run] = []
-    for run in reversed(runs):  # those within before those around them
+    for run in reversed(runs):  # inner runs before outer ones
         within = nested.pop(run.id, [])
         complete = _add_usage(run, within)
         done.append(complete)
@@ -49,7 +49,7 @@ def _add_usage(run: Run, nested: list[Run]) -> Run:
     costs = [inner.own_cost for inner in paid]
     nested_cost = sum(cost for cost in costs if cost is not None)
     is_split = total is not None and None not in costs and nested_cost <= total
-    if total is not None and is_split:  # each nested run has its part of the total
+    if total is not None and is_split:  # split the total among the nested runs
         own = replace(run.own_usage, cost=round(total - nested_cost, COST_DIGITS))
         events[0] = replace(run.opening, origin=replace(run.origin, usage=own, has_nested_cost=False))
     is_in_total = total is not None and not is_split

@@ -262,7 +262,7 @@ class RunWriter:
         facts += [Fact(w.OutcomeGiven, {"assessment": assessment}, self._time(at)) for assessment in self._assessments]
         started = self._started(prompt)
         if status is not None:
-            last = STATUS_AT_END.get(stop_reason, "")  # the status that its policy would have given the last round
+            last = STATUS_AT_END.get(stop_reason, "")  # as its policy would have set it
             ended = {"status": status, "stop_reason": stop_reason, "last_round": last, "seconds": seconds}
             facts.append(Fact(e.RunFinished, ended, self._time(at)))
         if self._total != UNKNOWN and (differences := self._differences()):
@@ -374,7 +374,7 @@ class RunWriter:
         self._gaps["tools"] += bool(missing)
         self._gaps["model"] += not self._model
         self._gaps["reply"] += not self._rounds
-        self._gaps += Counter()  # without those that are not there
+        self._gaps += Counter()  # drop zero counts
         message = prompt.fields["message"]
         origin = self._origin
         identity = (origin.format, origin.file_name, origin.position, message.text)
@@ -443,7 +443,7 @@ class RunWriter:
             before = []
             index, author = index + 1, item.author
             reason = "tool_results" if item.has_own_calls else "continued"
-        yield from before  # of a round that there is not: it is refused
+        yield from before  # without a round: `check_events` refuses it
 
     def _with_compactions(self) -> Iterator[RecordedRound | Fact]:
         """Yield the items with summaries as compactions; summaries not between two replies become messages."""
@@ -480,7 +480,7 @@ class RunWriter:
         ended = next((recorded.at for recorded in reversed(one.calls) if recorded.at is not None), one.at)
         yield Fact(e.RoundFinished, {"index": index, "status": "success", "seconds": None}, ended)
 
-    # What a trace has in a place
+    # Values of a trace
 
     @property
     def _source(self) -> str:

@@ -81,7 +81,7 @@ def _status(one: dict[str, Any]) -> TodoStatus | None:
 
 def _operation(arguments: dict[str, Any], before: Todos, at: datetime | None) -> Todos | None:
     """Read a call of ``todo_operations``, of agentnb or of SAM, which may have allowed what agentnb refuses."""
-    time = cast(datetime, at)  # it only becomes a field, which may be None
+    time = cast(datetime, at)  # only stored in a field, which may be None
     operation = str(arguments.get("operation") or "").strip().lower()
     if operation == "write":
         fields = [read_item(item)[0] for item in arguments["todoList"]]

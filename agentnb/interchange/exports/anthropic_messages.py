@@ -30,7 +30,7 @@ def pieces(runs: Iterable[Run]) -> Iterable[bytes]:
 def request_of(run: Run) -> dict[str, Any]:
     """Return the request with the conversation of a run."""
     request: dict[str, Any] = {"model": run.model.removeprefix(f"{OWN}:"), "max_tokens": MAX_TOKENS}
-    request["stop_sequences"] = []  # of this API alone: a conversation of texts is known by it
+    request["stop_sequences"] = []  # only this API has it: identifies text-only conversations on import
     if run.system:
         request["system"] = [{"type": "text", "text": run.system}]
     if run.tools:

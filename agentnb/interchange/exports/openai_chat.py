@@ -74,7 +74,7 @@ def _reply(message: Message) -> dict[str, Any]:
     if message.calls:
         reply["tool_calls"] = [call_data(call) for call in message.calls]
     elif not message.text:
-        reply["content"] = ""  # the API wants a content where there are no calls
+        reply["content"] = ""  # the API requires content in messages without calls
     return reply
 
 

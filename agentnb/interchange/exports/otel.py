@@ -126,7 +126,7 @@ def _of_model(run: Run, span: Span) -> dict[str, Any]:
     if span.called is not None:
         return {**_model_of(span.name), **_usage(span.called.usage)}
     attributes: dict[str, Any] = {**_model_of(span.name), "gen_ai.conversation.id": run.conversation}
-    attributes["gen_ai.conversation.compacted"] = span.is_compacted or None  # the conventions set it to true alone
+    attributes["gen_ai.conversation.compacted"] = span.is_compacted or None  # the conventions only define true
     attributes["gen_ai.input.messages"] = json_text([_message(message) for message in span.inputs])
     if span.reply is None:
         return attributes

@@ -66,7 +66,7 @@ class Span:
 
     kind: Kind
     key: str
-    """Name within the run, from which the span's id is derived."""
+    """Name within the run, the basis of the span's id."""
     parent: str
     """Key of the enclosing span; empty for the run's own span."""
     name: str
@@ -294,7 +294,7 @@ class _Spans:
         if isinstance(event, e.ToolFinished):
             if call is None or is_filled(event.result):
                 return
-            begun = event if part.begun is None else part.begun  # one that was stopped before it began has a result too
+            begun = event if part.begun is None else part.begun  # a call stopped before it began also has a result
             span = self._add("tool", f"tool-{begun.seq}", call.name, event, event.seconds)
             span.call, span.seconds = call, event.seconds
             if event.traceback:

@@ -131,7 +131,7 @@ def format_of(file: TraceFile) -> Format:
             lack = candidate.sniff(file) if fits else f"it is {KIND_WORDS[file.kind]}"
         except BoundExceeded:
             raise
-        except MALFORMED as error:  # what is in a place may be anything
+        except MALFORMED as error:  # fields may have values of any type
             lack = f"its first records are malformed ({type(error).__name__}: {error})"
         if not lack:
             return candidate

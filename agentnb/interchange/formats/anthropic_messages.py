@@ -42,7 +42,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     yield from read_records(file, API)
 
 
-# What the API is
+# Recognition
 
 
 def is_message(value: Any) -> bool:
@@ -98,7 +98,7 @@ def request_steps(body: dict[str, Any]) -> list[Step]:
     return [*first, *steps_of(body["messages"])]
 
 
-# Its messages
+# Messages
 
 
 def steps_of(messages: Iterable[dict[str, Any]]) -> list[Step]:
@@ -208,7 +208,7 @@ def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
     return tool_specs(tools or (), "input_schema")
 
 
-# Its responses
+# Responses
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:

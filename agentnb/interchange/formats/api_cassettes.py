@@ -134,7 +134,7 @@ def _raw(message: dict[str, Any]) -> tuple[Any, str]:
         return body, ""
     if "base64_string" in body:
         return body["base64_string"], "base64"
-    encoding = "base64" if body.get("encoding") == "base64" else ""  # of Ruby's, it is otherwise the encoding of the text
+    encoding = "base64" if body.get("encoding") == "base64" else ""  # in Ruby's VCR, other values are text encodings
     return next((body[key] for key in ("string", "text") if key in body), body), encoding
 
 
@@ -148,7 +148,9 @@ def json_of(text: str) -> Any:
     except (ValueError, RecursionError):
         return None
     if isinstance(body, list) and all(isinstance(chunk, dict) and "candidates" in chunk for chunk in body):
-        return response_of("\n\n".join(f"data: {json.dumps(chunk)}" for chunk in body))  # a stream of Google's without events
+        return response_of(
+            "\n\n".join(f"data: {json.dumps(chunk)}" for chunk in body)
+        )  # Google's JSON stream without server-sent events
     return body
 
 

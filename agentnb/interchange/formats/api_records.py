@@ -47,7 +47,7 @@ def _holds(api: Api, record: Any) -> bool:
 def read_records(file: TraceFile, api: Api) -> Iterator[Run]:
     """Yield the runs of a file: a conversation, a list of them, or JSON Lines; with responses, of exchanges."""
     if file.kind == "lines":
-        if api.is_conversation(_first_lines(file)):  # a message a line
+        if api.is_conversation(_first_lines(file)):  # one message per line
             messages = [record for _, record in file.records()]
             yield from runs_of(file, api.name, _exchanges(file, api, [("", messages)]))
         else:

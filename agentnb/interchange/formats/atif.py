@@ -172,7 +172,7 @@ def _reply(writer: RunWriter, step: dict[str, Any], parts: list[AnyPart]) -> Non
     usage = _usage(step.get("metrics"))
     thoughts: list[AnyPart] = [Thinking(thought)] if isinstance(thought, str) and thought else []
     more = step.get("extra")
-    stop = more.get("stop_reason") if isinstance(more, dict) else None  # the form has no field for it
+    stop = more.get("stop_reason") if isinstance(more, dict) else None  # ATIF has no field for it
     writer.reply(
         [*thoughts, *parts],
         calls,

@@ -46,7 +46,7 @@ def sniff(file: TraceFile) -> str:
 
 def _is_line(record: dict[str, Any]) -> bool:
     kind = text_of(record.get("type"))
-    if kind not in _KINDS or ("session_id" in record and "sessionId" not in record):  # as print mode writes it
+    if kind not in _KINDS or ("session_id" in record and "sessionId" not in record):  # print mode
         return False
     if kind == "summary":
         return "leafUuid" in record
@@ -92,9 +92,9 @@ def _in_own_files(file: TraceFile, name: str, conversations: list[_RunLines]) ->
         session = conversation.session
         sides = {text_of(started.get("agent_id")) for started in conversation.log.recorded.get("subagents") or ()}
         for side in sorted(sides - sides_in_file) if not conversation.side and conversation.left_at < 0 else ():
-            if not (_ID.fullmatch(side) and _ID.fullmatch(session)):  # they become the name of a file
+            if not (_ID.fullmatch(side) and _ID.fullmatch(session)):  # used in file names
                 continue
-            with suppress(OSError, TraceError):  # which reading that file says
+            with suppress(OSError, TraceError):  # reported when that file is read
                 yield from _of_side(file, name, session, side)
 
 
@@ -231,7 +231,7 @@ class _Tree:
             self.titles[text_of(record.get("leafUuid") or record.get("sessionId"))] = title
             return
         uuid, parent = _links(record)
-        if uuid and uuid in self._owner:  # a resumed session repeats the lines before it
+        if uuid and uuid in self._owner:  # repeated by a resumed session
             return
         if kind not in _KINDS or kind == "file-history-snapshot":
             return
@@ -263,7 +263,7 @@ class _Tree:
         if above is not None and not above.side:
             if session in ("", above.session) or not above.session or record["type"] not in _MESSAGES:
                 return above
-            if session not in self._sessions:  # it continues another one, whose lines it copied
+            if session not in self._sessions:  # a continuation that copied the other's lines
                 above.is_continued = True
                 self._sessions[session] = _RunLines(line, parent=above)
                 self._share_beginning(above, self._sessions[session])
@@ -282,7 +282,7 @@ class _Tree:
             moved = len(branch.log.items) - from_item
             branch.log.items += after
             branch.log.copied += copied_after
-            while one.branches and one.branches[-1].left_at > kept:  # they left what is now in this branch
+            while one.branches and one.branches[-1].left_at > kept:  # forked from the part moved to this branch
                 inner = one.branches.pop()
                 inner.parent, inner.left_at = branch, inner.left_at - kept
                 branch.branches.insert(0, inner)

@@ -16,7 +16,7 @@ from agentnb.models.providers.anthropic import read_usage
 PRODUCT = "claude-code"
 """Author of user messages that the product generates."""
 SUMMARY = "summary"
-"""Author of the summary of an earlier session, with which a session may begin."""
+"""Author of the summary of an earlier session at the start of a session."""
 SYNTHETIC = "<synthetic>"
 """Model name of messages that Claude Code itself wrote."""
 _INTERRUPTED = "[Request interrupted by user"
@@ -95,7 +95,7 @@ class ClaudeLog(SessionLog):
             if text in self._queue:
                 self._queue.remove(text)
             if not author:
-                self._parts_of_replies.clear()  # an id that comes again after a prompt is another reply
+                self._parts_of_replies.clear()  # an id repeated after a prompt is a new reply
             if author == SUMMARY and self.replies:
                 self.compact(text, at=at)
             else:
@@ -138,7 +138,7 @@ class ClaudeLog(SessionLog):
         for block in results:
             self._tool_result(block, {}, at)
 
-    # What the product tells
+    # Notices of the product
 
     def _system(self, record: dict[str, Any]) -> None:
         kind, text, at = record.get("subtype"), text_of(record.get("content")), time_of(record.get("timestamp"))

@@ -111,7 +111,7 @@ class _Session:
     def write(self, file: TraceFile, session: str, position: str) -> Iterator[Run]:
         """Yield the run, and those of the sub-agents."""
         run_id = run_id_of(session)
-        if not self._log.replies and text_of(self._result.get("result")):  # the result stands alone
+        if not self._log.replies and text_of(self._result.get("result")):  # only a result
             self._log.reply(self._only_reply())
         model = self._log.model or text_of(self._opening.get("model"))
         recorded = known(**{name: self._opening.get(name) for name in _RECORDED}, session=session)

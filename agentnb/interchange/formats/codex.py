@@ -101,13 +101,13 @@ class _Session:
         if self._copied_at is not None and at is not None:
             self._copied_at = max(at, self._copied_at)
             for log in (self.log, self.events):
-                if log.items and not log.ends_with_message:  # a message that no reply follows is what the fork was asked
+                if log.items and not log.ends_with_message:  # a final message is the fork's own prompt
                     log.copied = len(log.items)
 
     _model = ""
 
     def _meta(self, meta: dict[str, Any], at: datetime | None) -> None:
-        is_copied = "session" in self._about  # of the session from which this one was forked
+        is_copied = "session" in self._about  # metadata of the forked session
         if (is_copied or meta.get("forked_from_id")) and not self.log.items:
             self._copied_at = self._copied_at or at
         if is_copied:
@@ -133,7 +133,7 @@ class _Session:
         self._about.setdefault("compactions", []).append(known(summary=summary, after_rounds=len(self.log.replies)))
         self.log.compact(summary or ENCRYPTED, first=1, at=at)
 
-    # What was said and done
+    # Messages, calls and results
 
     def _item(self, item: dict[str, Any], at: Any) -> None:
         kind, item_id = item.get("type"), text_of(item.get("id") or item.get("call_id"))
@@ -173,7 +173,7 @@ class _Session:
         content, fields = _output(output)
         self.log.result(text_of(item.get("call_id")), content, name=text_of(item.get("name")), at=at, **fields)
 
-    # What the events add
+    # Events
 
     def _event(self, event: dict[str, Any], at: Any) -> None:
         kind = event.get("type")

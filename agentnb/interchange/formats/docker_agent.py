@@ -90,7 +90,7 @@ def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str |
                 log.compact(item["summary"])
             elif item.get("message") is not None:
                 tools |= _message(log, item["message"])
-    if not log.items and not inner:  # opened, and closed again
+    if not log.items and not inner:  # opened and closed without a message
         file.note("It holds no message", position)
         return
     spoke = [reply.author for reply in log.replies if reply.author]
@@ -101,7 +101,7 @@ def _runs(file: TraceFile, session: dict[str, Any], position: str, parent: str |
     writer = file.writer(NAME, position, model=model, settings=settings, **ids, **fields)
     if system:
         writer.system(system)
-    total = total_of(cost=session.get("cost"))  # its counts of tokens are those of the last response
+    total = total_of(cost=session.get("cost"))  # its token counts are of the last response only
     writer.total(total, has_nested_cost=bool(inner))
     run = log.write(writer, model)
     yield run

@@ -105,7 +105,7 @@ def _reply(log: SessionLog, message: dict[str, Any], parts: list[AnyPart], at: A
     log.reply(Reply([*thoughts, *parts], calls, at=at, usage=usage, model=model))
     for item in tool_calls:
         if item.get("result") is None and item.get("status") not in ("success", *_CODES):
-            continue  # it was still running
+            continue  # still running
         content = _parts(item.get("result")) or parts_of(text_of(item.get("resultDisplay")) or None)
         code, when = _CODES.get(text_of(item.get("status"))), time_of(item.get("timestamp"))
         log.result(text_of(item.get("id")), content, name=item["name"], error_code=code, at=when)

@@ -56,9 +56,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 
 def _archive(file: TraceFile) -> Iterator[Run]:
     with zip_file(file) as names:
-        member_names = dict.fromkeys(
-            names.namelist()
-        )  # a sample that was written again has its name twice: the last one counts
+        member_names = dict.fromkeys(names.namelist())  # a rewritten sample is listed twice: the last one counts
         held = HeldData(file.name)
         header = next(_member(names, name, held) for name in _HEADERS if name in member_names)
         log = Log.of(NAME, header)

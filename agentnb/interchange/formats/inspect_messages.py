@@ -136,7 +136,7 @@ class MessageReader:
             stop_reason=str(choices[0].get("stop_reason") or ""),
             metadata={"model": message["model"]} if message.get("model") else None,
         )
-        for item in used:  # the provider ran them
+        for item in used:  # server-side
             error = item.get("error")
             text = str(error or item.get("result") or "")
             self._writer.result(str(item.get("id") or ""), text, name=item["name"], error_code="tool_error" if error else None)
@@ -162,7 +162,7 @@ class MessageReader:
             kind, text = str(error.get("type") or "unknown"), str(error.get("message") or "")
             code = _ERROR_CODES.get(kind, kind)
             texts = [part.text for part in parts if isinstance(part, Text)]
-            if text and text not in "\n".join(texts):  # the model got it in place of the content
+            if text and text not in "\n".join(texts):  # sent to the model instead of the content
                 parts = [*(parts if any(texts) else ()), Text(text)]
         self._writer.result(
             call_id,
@@ -177,7 +177,7 @@ class MessageReader:
 def message_parts(message: dict[str, Any]) -> list[AnyPart]:
     """Return the parts of a message, without calls."""
     content = message.get("content")
-    thought = message.get("reasoning")  # of early logs
+    thought = message.get("reasoning")  # in early logs
     parts: list[AnyPart] = [Thinking(thought)] if isinstance(thought, str) and thought else []
     if not isinstance(content, list):
         return parts + parts_of(content)
@@ -215,7 +215,7 @@ def _server_side_call(one: dict[str, Any]) -> ToolCall:
 
 def _call(one: dict[str, Any]) -> ToolCall:
     function = one["function"]
-    if isinstance(function, dict):  # as the API has it
+    if isinstance(function, dict):  # as in the API
         return ToolCall(function["name"], function.get("arguments"), str(one.get("id") or ""))
     wrong = one.get("parse_error")
     return ToolCall(function, one.get("arguments"), str(one.get("id") or ""), {"parse_error": str(wrong)} if wrong else None)

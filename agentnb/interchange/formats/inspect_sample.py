@@ -75,7 +75,7 @@ class _Sample(NamedTuple):
             return []
         last = events.models[-1]
         inputs = last.get("input") or []
-        if last.get("input_refs"):  # later logs keep messages that many calls share once
+        if last.get("input_refs"):  # later logs store shared messages once
             pool = (self.recorded.get("events_data") or {}).get("messages") or []
             inputs = [message for first, end in last["input_refs"] for message in pool[first:end]]
         reply = events.reply_of(last)
@@ -101,7 +101,7 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
     scopes = _scopes(_events_of(sample))
     main = scopes[0]
     if not any(scope.events.models for scope in scopes) and isinstance(output := sample.get("output"), dict):
-        main.events.models.append({"output": output})  # the last call of a model: all that the log has of them
+        main.events.models.append({"output": output})  # the log only has the last model call
     messages = messages or source.last_conversation(main.events)
     nested: list[_Scope] = []
     for scope in scopes[1:]:
@@ -119,7 +119,7 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
     reader = MessageReader(writer, main.events, attachments, began)
     file.take_each(messages, reader.take, position)
     used = sample.get("model_usage")
-    if isinstance(used, dict) and not nested and len(used) == 1:  # else they hold what sub-agents and graders used
+    if isinstance(used, dict) and not nested and len(used) == 1:  # otherwise they include sub-agents and graders
         writer.total(usage_of(next(iter(used.values()))))
     yield _finish(writer, log, sample, messages)
     ids = {id(main): run_id}

@@ -178,7 +178,7 @@ class _Agent:
         name = text_of(payload.get("agent_id")) or call_id or "subagent"
         agent = self.nested.setdefault(name, _Agent(text_of(payload.get("subagent_type"))))
         event = payload["event"]
-        if not agent.log.items and event.get("type") != "TurnBegin":  # what it was asked is what it was called with
+        if not agent.log.items and event.get("type") != "TurnBegin":  # its prompt is in the call's arguments
             agent.log.say(self._asked(call_id), at=at)
         agent.take(event, at)
 

@@ -33,7 +33,7 @@ def sniff(file: TraceFile) -> str:
     messages = _messages(file.first_record)
     if messages is None:
         return "it has no values with messages"
-    matches = sum(map(is_message, messages[:LOOKED_AT]))  # one of them may be damaged
+    matches = sum(map(is_message, messages[:LOOKED_AT]))  # single messages may be damaged
     return "" if 2 * matches >= len(messages[:LOOKED_AT]) else "its messages have no type of LangChain"
 
 
@@ -129,5 +129,5 @@ def _finish(writer: RunWriter, state: dict[str, Any]) -> Run:
     if error or state.get("status") == "error":
         return fail(writer, "LangGraph", error or "The thread ended in an error", at=at)
     waits = state.get("status") in ("interrupted", "busy") or any(task.get("interrupts") for task in tasks)
-    is_over = state.get("next") in ([], ()) or state.get("status") == "idle"  # no node of the graph is left to run
+    is_over = state.get("next") in ([], ()) or state.get("status") == "idle"  # no node left to run
     return writer.finish(None, at=at) if waits else writer.finish_without_end(is_over=is_over, at=at)

@@ -120,7 +120,7 @@ def _run(
         **({"agent": root.name} if root.name and root.kind != "llm" else {}),
     )
     hand_over(writer, _begun(steps, root))
-    if not any(node.is_sub_agent for node in root.below()):  # else its sums hold what these used
+    if not any(node.is_sub_agent for node in root.below()):  # otherwise its totals include their usage
         sums = root.fields
         sent, received, cost = (sums.get(name) for name in ("prompt_tokens", "completion_tokens", "total_cost"))
         writer.total(total_of(sent=sent, received=received, cost=cost))

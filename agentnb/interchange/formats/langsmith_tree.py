@@ -144,7 +144,7 @@ def _parent_id(node: Node) -> str:
     return str(parent_id or above.rpartition(".")[2].partition("Z")[2])
 
 
-# A run of a model
+# Model runs
 
 
 def exchange_of(node: Node) -> Exchange:
@@ -173,7 +173,7 @@ def asked_steps(asked: dict[str, Any]) -> list[Step]:
         return openai_responses.request_steps(asked)
     messages = asked.get("messages")
     if isinstance(messages, list) and messages and isinstance(messages[0], list):
-        messages = messages[0]  # one batch
+        messages = messages[0]  # the first batch
     if isinstance(messages, list) and messages and all(langchain_messages.is_message(message) for message in messages):
         system = text_of(asked.get("system"))
         first: list[Step] = [SystemPrompt(system)] if system else []
@@ -229,7 +229,7 @@ def _usage(told: Usage, node: Node) -> Usage:
     return usage
 
 
-# A run of a tool
+# Tool runs
 
 
 def call_of(node: Node) -> ToolCall:

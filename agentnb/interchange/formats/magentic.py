@@ -2,7 +2,7 @@
 
 Roles name the speaker and the kind of message: ``Orchestrator (thought)`` is thinking, ``Orchestrator (-> WebSurfer)`` speaks
 to another agent, ``Orchestrator (termination condition)`` gives the reason for the end. There are no tool calls, and no times.
-Who&When also has conversations of agents by name, whose code runs in a terminal.
+The Who&When data set also has conversations of agents by name, whose code runs in a terminal.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _take(writer: RunWriter, message: dict[str, Any], index: int) -> tuple[Statu
     if match is None:
         author = str(message.get("name") or ("" if role == "human" else role))
         if role == "human" or author == TERMINAL or (not index and "name" in message):
-            writer.say(content, author=author)  # the first of named agents holds the task
+            writer.say(content, author=author)  # the first message of named agents is the task
         else:
             writer.reply(content, author=author)
         return None

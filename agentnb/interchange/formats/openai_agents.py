@@ -179,6 +179,6 @@ def _usage(told: Any) -> Usage:
     if not usage.get("requests", 1) and not usage.get("total_tokens"):
         return UNKNOWN
     for key in ("input_tokens_details", "output_tokens_details"):
-        if isinstance(usage.get(key), list):  # one of each request
+        if isinstance(usage.get(key), list):  # one per request
             usage[key] = usage[key][0] if len(usage[key]) == 1 else None
     return read_usage(usage)

@@ -48,7 +48,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     yield from read_records(file, API)
 
 
-# What the API is
+# Recognition
 
 
 def is_message(value: Any) -> bool:
@@ -80,7 +80,7 @@ def request_steps(body: dict[str, Any]) -> list[Step]:
     return steps_of(body["messages"])
 
 
-# Its messages
+# Messages
 
 
 def take_message(writer: RunWriter, message: dict[str, Any]) -> None:
@@ -140,7 +140,7 @@ def _call(one: dict[str, Any]) -> ToolCall | None:
     call_id = str(one.get("id") or "")
     if isinstance(function := one.get("function"), dict):
         return ToolCall(function.get("name") or "", function.get("arguments"), call_id)
-    if isinstance(function := one.get("custom"), dict):  # a tool that takes text
+    if isinstance(function := one.get("custom"), dict):  # a tool with text input
         return ToolCall(function.get("name") or "", {"input": function.get("input")}, call_id)
     return ToolCall(one["name"], one.get("arguments", one.get("args")), call_id) if "name" in one else None
 
@@ -157,7 +157,7 @@ def usage_of(usage: Any) -> Usage:
     return reported if cost is None else replace(reported, cost=cost)
 
 
-# Its responses
+# Responses
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:

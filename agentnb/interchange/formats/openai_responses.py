@@ -61,7 +61,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     yield from read_records(file, API)
 
 
-# What the API is
+# Recognition
 
 
 def is_item(value: Any) -> bool:
@@ -114,7 +114,7 @@ def _text_of_items(items: Any) -> str:
     return "\n\n".join(text_of(item.get("content")) for item in items)
 
 
-# Its items
+# Items
 
 
 def steps_of(items: Iterable[dict[str, Any]], author: str = "") -> list[Step]:
@@ -230,7 +230,7 @@ def _returned(value: Any) -> list[AnyPart]:
     return result_parts(value)
 
 
-# Its responses
+# Responses
 
 
 def response_steps(body: dict[str, Any]) -> list[Step]:

@@ -39,7 +39,7 @@ def sniff(file: TraceFile) -> str:
         return "" if isinstance(events, list) and "metrics" in first else "it has no history of events"
     if not isinstance(events, list) or not events:
         return "it has no history of events"
-    matches = sum(map(_is_event, events[:LOOKED_AT]))  # one of them may be damaged
+    matches = sum(map(_is_event, events[:LOOKED_AT]))  # single events may be damaged
     return "" if 2 * matches > len(events[:LOOKED_AT]) else "its history has no actions and observations"
 
 
@@ -47,7 +47,7 @@ def _is_event(value: Any) -> bool:
     """True if this is an event, or a pair of an action and its observation."""
     if isinstance(value, list) and len(value) == 2:
         return all(_is_event(part) for part in value)
-    if not isinstance(value, dict) or "kind" in value:  # newer ones have a kind
+    if not isinstance(value, dict) or "kind" in value:  # newer versions have a kind
         return False
     return bool(_KINDS & value.keys()) and (_is_flat(value) or _is_nested(value))
 

@@ -43,7 +43,7 @@ def sniff(file: TraceFile) -> str:
     events = _events_of(file.first)
     if events is None:
         return "" if _is_state(file) else "it has no events with a kind, such as MessageEvent"
-    matches = sum(map(is_event, events[:LOOKED_AT]))  # one of them may be damaged
+    matches = sum(map(is_event, events[:LOOKED_AT]))  # single events may be damaged
     return "" if matches and 2 * matches >= len(events[:LOOKED_AT]) else "its events have no kind, such as MessageEvent"
 
 
@@ -102,7 +102,7 @@ def _run(
     return reader.write(writer, about)
 
 
-# A file for each event
+# One file per event
 
 
 def _folder(file: TraceFile) -> Iterator[Run]:

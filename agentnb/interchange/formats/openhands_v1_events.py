@@ -151,7 +151,7 @@ class ConversationReader:
         """Record that the user stopped the agent."""
         self._state = "interrupted"
 
-    # Parts of them
+    # Items of the log
 
     def _say(self, parts: list[AnyPart], author: str) -> None:
         if parts:

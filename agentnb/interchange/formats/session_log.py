@@ -170,7 +170,7 @@ class SessionLog:
             raise TraceError("The session holds no message", "Nothing was said in it")
         copied = self.copied
         while copied and isinstance(next(iter(self.items[copied : copied + 1]), None), _Result):
-            copied += 1  # of a call that was copied
+            copied += 1  # result of a copied call
         own = self.items[copied:]
         last = _last(own)
         self._hand_over(writer, self.items[:copied], model, None)
@@ -295,7 +295,7 @@ def by_links(lines: Iterable[tuple[int, Any]], links: Callable[[dict[str, Any]],
             yield line
             missing.discard(own)
             ready += reversed(waiting.pop(own, ()))
-    for line, _ in chain.from_iterable(waiting.values()):  # they follow each other in a circle
+    for line, _ in chain.from_iterable(waiting.values()):  # cyclic links
         yield line
 
 
@@ -306,6 +306,6 @@ def first_records(file: TraceFile, most: int = 50) -> list[dict[str, Any]]:
         for line in file.start.splitlines()[1:most]:
             try:
                 records.append(msgspec.json.decode(line))
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # cut off, or no JSON
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # truncated, or invalid JSON
                 continue
     return [record for record in records if isinstance(record, dict)]

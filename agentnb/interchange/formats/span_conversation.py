@@ -37,7 +37,7 @@ class SpanConversation:
         self._history = int(self._own.get("agentnb.run.history") or 0)
         self._writer: RunWriter
 
-    # How it begins
+    # Start
 
     def about(self, name: str) -> dict[str, Any]:
         """Return the fields of `RunStarted` that are recorded in the run's own span."""
@@ -84,7 +84,7 @@ class SpanConversation:
         unknown = self._span is None or self._times(self._span) in ("unknown", "only the end", "only the duration")
         return None if unknown or self._span is None else self._span.started
 
-    # What is message
+    # Model calls
 
     def tell(self, models: list[ModelCall]) -> None:
         """Add all model calls with their tool calls, and agentnb's events between them."""
@@ -94,7 +94,7 @@ class SpanConversation:
         items: list[tuple[float, int, Any]] = [(_order(model.span), position, model) for position, model in enumerate(models)]
         replied = [model for model in models if model.output is not None]
         notes = [note for model in replied for note in model.span.events]
-        if self._span is not None:  # it has what was before a reply that never came, too
+        if self._span is not None:  # includes events before a missing reply
             notes += [note for note in self._span.events if note.name not in _OF_A_CALL]
         own = [note for note in notes if note.name.startswith("agentnb.")]
         items += [
@@ -153,7 +153,7 @@ class SpanConversation:
         )
         self._told.append(SpanMessage("tool", tuple(use.parts), name=use.call.name, call_id=use.call.id))
 
-    # What is repeated
+    # Repeated messages
 
     def _read_inputs(self, model: ModelCall) -> None:
         """Add the input messages that were not added before."""
@@ -172,7 +172,7 @@ class SpanConversation:
                 position = floor = index + 1
 
     def _last_reply(self) -> int:
-        """Return the position of the last reply, with which inputs without repeated messages begin."""
+        """Return the position of the last reply, the start of inputs that hold only new messages."""
         return next((k for k in range(len(self._told) - 1, -1, -1) if self._told[k].role == "assistant"), 0)
 
     def _hear(self, message: SpanMessage, at: datetime | None = None) -> None:
@@ -208,7 +208,7 @@ class SpanConversation:
         whole = msgspec.convert(recorded, Message) if recorded else Message("user", (Text(str(data.get("text") or "")),))
         self._hear(SpanMessage("user", whole.parts, name=whole.author), at)
 
-    # How it ends
+    # End
 
     def end(self, models: list[ModelCall], output: SpanMessage | None) -> Run:
         """Return the run."""

@@ -42,7 +42,7 @@ def read_runs(file: TraceFile, convention: Convention) -> Iterator[Run]:
             yield from with_nested_usage(_run(file, convention, spans[0].trace_id, agent, shared) for agent in agents)
 
 
-# Which spans are of which run
+# Spans by run
 
 
 class _Tree:
@@ -76,9 +76,9 @@ def _agents(spans: list[Span], convention: Convention) -> list[_Agent]:
     for span in ordered:
         kind = tree.kinds[span.span_id]
         within = tree.around(span, "agent", "model", "tool")
-        if kind == "model" and (not within or tree.kinds[within] != "model"):  # else two libraries recorded one call
+        if kind == "model" and (not within or tree.kinds[within] != "model"):  # otherwise two libraries recorded the same call
             agents[tree.around(span, "agent")].models.append(convention.model_call(span))
-        elif kind == "tool" and tree.kinds.get(within) != "tool":  # else a tool made the call, and no model
+        elif kind == "tool" and tree.kinds.get(within) != "tool":  # otherwise a tool made the call, not the model
             agents[tree.around(span, "agent")].uses.append(convention.tool_use(span))
     return _in_order([agent for agent in agents.values() if _is_run(agent, agents, convention)], agents)
 

@@ -1,7 +1,7 @@
 """Spans as exporters write them: OTLP in JSON, lists of spans of the SDKs and of Phoenix, and JSON Lines of either.
 
 Attributes may be flat (``llm.input_messages.0.message.role``), nested, or a list of keys and values; `nested` converts them to
-a tree, in which numbered attributes are lists.
+a tree, with numbered attributes as lists.
 """
 
 from __future__ import annotations

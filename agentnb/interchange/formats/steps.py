@@ -101,7 +101,7 @@ class ReplyPieces:
 
     def call(self, call: ToolCall, result: Result | None = None) -> None:
         """Add a call, with its result if it ran on the server."""
-        if len(self._results) >= len(self._calls):  # else it was made beside a call that has no result yet
+        if len(self._results) >= len(self._calls):  # otherwise parallel to a call without a result
             self._begin()
         self._calls.append(call)
         if result is not None:

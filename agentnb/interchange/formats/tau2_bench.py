@@ -120,7 +120,7 @@ def _author(message: dict[str, Any]) -> str:
 
 
 def _take(writer: RunWriter, message: dict[str, Any]) -> None:
-    for item in message.get("tool_messages") or (message,):  # results of parallel calls may stand in one message
+    for item in message.get("tool_messages") or (message,):  # one message may hold results of parallel calls
         role, at = item["role"], time_of(item.get("timestamp"))
         if role == "assistant":
             calls = [ToolCall(call["name"], call.get("arguments"), str(call.get("id") or "")) for call in _calls(item)]
@@ -137,5 +137,5 @@ def _take(writer: RunWriter, message: dict[str, Any]) -> None:
 
 def _usage(message: dict[str, Any]) -> Usage:
     usage, cost = openai_chat.usage_of(message.get("usage")), cost_of(message.get("cost"))
-    has_usage = message.get("usage") is not None  # what was not generated has a cost of 0.0
+    has_usage = message.get("usage") is not None  # scripted messages have a cost of 0.0
     return replace(usage, cost=cost) if cost is not None and has_usage else usage

@@ -101,7 +101,7 @@ def take_log(writer: RunWriter, log: str, prompt: str) -> None:
     turns = next((candidate for read in _READERS if (candidate := [*read(log)])), [Turn("", log)])
     if prompt and not (turns and turns[0].who == "Human"):
         writer.say(prompt)
-    for turn, again in groupby(turns):  # a restarted HyperAgent writes each line once for each start
+    for turn, again in groupby(turns):  # HyperAgent repeats each line once per restart
         del again
         if turn.is_note:
             writer.event(OtherEvent, name="log", data={"text": turn.text})
@@ -138,7 +138,7 @@ def _hyperagent(log: str) -> Iterator[Turn]:
             yield Turn("", whole, is_note=True)
             continue
         text_of_turn = whole[spoken.end() :].strip()
-        if spoken["to"]:  # it repeats what it did
+        if spoken["to"]:  # repeats its own actions
             yield Turn(spoken["who"], text_of_turn, to=spoken["to"])
         else:
             words, calls = _without_actions(text_of_turn)
