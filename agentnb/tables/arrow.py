@@ -32,7 +32,9 @@ def schema_of(columns: Sequence[Column[Any]]) -> pa.Schema:
     import pyarrow as pa
 
     time = pa.timestamp("us", tz="UTC")
-    return pa.schema([(one.name, time if one.dtype == TIME else getattr(pa, _TYPES[one.dtype])()) for one in columns])
+    return pa.schema(
+        [(column.name, time if column.dtype == TIME else getattr(pa, _TYPES[column.dtype])()) for column in columns]
+    )
 
 
 def from_frame(frame: pd.DataFrame, schema: pa.Schema) -> pa.Table:
@@ -46,11 +48,11 @@ def to_frame(rows: pa.Table, columns: Sequence[Column[Any]]) -> pd.DataFrame:
     """Return the data frame that `Values.take` would have made."""
     import pandas as pd
 
-    found = {}
+    series = {}
     for column in columns:
-        found[column.name] = _series(rows.column(column.name), column.dtype)
+        series[column.name] = _series(rows.column(column.name), column.dtype)
         rows = rows.drop_columns(column.name)  # so that little is held twice
-    return pd.DataFrame(found, copy=False)
+    return pd.DataFrame(series, copy=False)
 
 
 def _series(values: pa.ChunkedArray, dtype: str) -> pd.Series:
@@ -102,9 +104,9 @@ def batches(path: Path, ranges: Sequence[tuple[int, int]], schema: pa.Schema, co
             begin = 0
             for batch in file.iter_batches(most):
                 for first, end in ranges:
-                    place, last = max(first, begin), min(end, begin + batch.num_rows)
-                    if place < last:
-                        yield _without_keys(pa.Table.from_batches([batch.slice(place - begin, last - place)]), path)
+                    start, last = max(first, begin), min(end, begin + batch.num_rows)
+                    if start < last:
+                        yield _without_keys(pa.Table.from_batches([batch.slice(start - begin, last - start)]), path)
                 begin += batch.num_rows
     except (OSError, pa.ArrowException) as error:
         raise Damaged(str(path)) from error
@@ -116,7 +118,7 @@ def _without_keys(rows: pa.Table, path: Path) -> pa.Table:
     for column in rows.columns:
         for chunk in column.chunks:
             if str(chunk.type) == "large_string" and any(
-                redactor.finds_key(one.to_pybytes()) for one in chunk.buffers() if one is not None
+                redactor.finds_key(buffer.to_pybytes()) for buffer in chunk.buffers() if buffer is not None
             ):
                 raise Damaged(str(path))
     return rows

@@ -92,8 +92,8 @@ class TableCache:
             (self._folder / INDEX).unlink()
 
     def _stamps(self) -> dict[str, Stamp]:
-        found = ((name, stamp_of(file.name)) for name, file in self.files.items())
-        return {name: stamp for name, stamp in found if stamp is not None}
+        stamps = ((name, stamp_of(file.name)) for name, file in self.files.items())
+        return {name: stamp for name, stamp in stamps if stamp is not None}
 
     # The index
 
@@ -101,11 +101,11 @@ class TableCache:
         """Return the index; an empty one if there is none of this folder and this version, or a part is missing."""
         empty = Index(self._made_by, made_of(self._home))
         try:
-            found = msgspec.json.decode((self._folder / INDEX).read_bytes(), type=Index)
-            sound = all(_PART.fullmatch(part.name) and self._size(part) == part.size for part in found.parts)
+            index = msgspec.json.decode((self._folder / INDEX).read_bytes(), type=Index)
+            sound = all(_PART.fullmatch(part.name) and self._size(part) == part.size for part in index.parts)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return empty
-        return found if sound and (found.made_by, found.made_of) == (empty.made_by, empty.made_of) else empty
+        return index if sound and (index.made_by, index.made_of) == (empty.made_by, empty.made_of) else empty
 
     def _size(self, part: Part) -> int:
         return (self._folder / part.name).stat().st_size
@@ -148,13 +148,13 @@ class TableCache:
             if isinstance(error, arrow.Damaged):
                 return self._renewed(Index(index.made_by, index.made_of), stamps)
             raise
-        found = Index(index.made_by, index.made_of, [*(part for part in index.parts if part not in again), *new])
+        renewed = Index(index.made_by, index.made_of, [*(part for part in index.parts if part not in again), *new])
         try:
-            write_whole(self._folder / INDEX, [msgspec.json.encode(found)])
+            write_whole(self._folder / INDEX, [msgspec.json.encode(renewed)])
         except StoreError as error:
             raise OSError(str(error)) from error
-        self._clear({part.name for part in found.parts}, {part.name for part in again})
-        return found
+        self._clear({part.name for part in renewed.parts}, {part.name for part in again})
+        return renewed
 
     def _fresh(self, names: Iterable[str]) -> Iterator[tuple[str, list[Problem], Iterator[Any]]]:
         """Yield the runs of each of these files, without logs that are being written: these are read each time."""

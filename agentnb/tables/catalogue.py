@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OF_RUNS: Mapping[str, Table[Any]] = {
-    one.name: one
-    for one in (RUNS, ROUNDS, MESSAGES, TOOL_CALLS, GUIDANCE, TODOS, LOOPS, USAGE, QUESTIONS, STEPS, PLANS, EVENTS)
+    entry.name: entry
+    for entry in (RUNS, ROUNDS, MESSAGES, TOOL_CALLS, GUIDANCE, TODOS, LOOPS, USAGE, QUESTIONS, STEPS, PLANS, EVENTS)
 }
 """The tables of which each row is about one run."""
-TABLES: Mapping[str, Sequence[Column[Any]]] = {**{name: one.columns for name, one in OF_RUNS.items()}, "patterns": OF_PATTERNS}
+TABLES: Mapping[str, Sequence[Column[Any]]] = {
+    **{name: entry.columns for name, entry in OF_RUNS.items()},
+    "patterns": OF_PATTERNS,
+}
 """The columns of each table."""
 NAMES = tuple(TABLES)
 """The names of the tables that are made of runs."""
@@ -50,7 +53,7 @@ def columns(name: str | None = None) -> pd.DataFrame:
     """
     if name is not None and name not in NAMES:
         raise SettingsError(f"There is no table {name!r}", near(str(name), NAMES))
-    rows = [Row(each, column) for each in ([name] if name else NAMES) for column in TABLES[each]]
+    rows = [Row(table_name, column) for table_name in ([name] if name else NAMES) for column in TABLES[table_name]]
     return table(rows, COLUMNS)
 
 

@@ -46,6 +46,6 @@ def detections(source: RunSource, presets: Presets = (DEFAULT,), *, processes: i
     values = Values(COLUMNS)
     for run in detected_runs(source, presets, processes=processes, problems=problems):
         if run.found:
-            values.add([Row(run, one) for one in run.found])
+            values.add([Row(run, finding) for finding in run.found])
     warn_of(problems)
     return values.take()

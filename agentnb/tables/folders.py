@@ -71,18 +71,18 @@ def _frame(cache: TableCache, state: Cached, table: Table[Any]) -> pd.DataFrame:
     import pyarrow as pa
 
     schema = arrow.schema_of(table.columns)
-    places = {name: place for place, name in enumerate(cache.files)}
+    places = {name: position for position, name in enumerate(cache.files)}
     pieces: list[tuple[int, pa.Table]] = []
     problems: list[tuple[int, Problem]] = []
     for part in state.parts:
         rows = arrow.read(state.folder / part.name, schema, part.rows)
-        pieces += [(place, rows.slice(first, count)) for place, first, count in _stretches(part, places)]
-        problems += [(places[entry.name], one) for entry in part.entries for one in entry.problems]
+        pieces += [(position, rows.slice(first, count)) for position, first, count in _stretches(part, places)]
+        problems += [(places[entry.name], problem) for entry in part.entries for problem in entry.problems]
     for name in state.missing:
-        rows, found = read_missing(cache.files[name], table, schema)
+        rows, new_problems = read_missing(cache.files[name], table, schema)
         pieces.append((places[name], rows))
-        problems += [(places[name], one) for one in found]
-    warn_of([one for _, one in sorted(problems, key=itemgetter(0))])
+        problems += [(places[name], problem) for problem in new_problems]
+    warn_of([problem for _, problem in sorted(problems, key=itemgetter(0))])
     return arrow.to_frame(pa.concat_tables([rows for _, rows in sorted(pieces, key=itemgetter(0))]), table.columns)
 
 
@@ -100,12 +100,12 @@ def _stretches(part: Part, places: Mapping[str, int]) -> Iterator[tuple[int, int
     begin = first = end = 0
     following: int | None = None
     for entry in part.entries:
-        place = places[entry.name]
-        if place != following:
+        position = places[entry.name]
+        if position != following:
             if following is not None:
                 yield begin, first, end - first
-            begin, first = place, end
+            begin, first = position, end
         end += entry.rows
-        following = place + 1
+        following = position + 1
     if following is not None:
         yield begin, first, end - first

@@ -16,9 +16,9 @@ def with_former_columns(frame: pd.DataFrame, former: Mapping[str, str]) -> pd.Da
 
     What is made of the table is a usual data frame.
     """
-    found: pd.DataFrame = _class()(frame)
-    found.attrs[FORMER] = dict(former)
-    return found
+    wrapped: pd.DataFrame = _class()(frame)
+    wrapped.attrs[FORMER] = dict(former)
+    return wrapped
 
 
 FORMER = "agentnb_former_columns"

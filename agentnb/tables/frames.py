@@ -59,12 +59,12 @@ class Values(Generic[R]):
         """Return the rows since this was last called as a data frame."""
         import pandas as pd
 
-        found = {
+        columns = {
             column.name: _texts(values) if column.dtype == "str" else column_of(values, column.dtype)
             for values, column in zip(self._values, self._columns, strict=True)
         }
         self._clear()
-        return pd.DataFrame(found)
+        return pd.DataFrame(columns)
 
 
 def _texts(values: list[Any]) -> pd.Series:

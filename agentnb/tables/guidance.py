@@ -43,23 +43,23 @@ COLUMNS: list[Column[Row]] = columns_of(
 def _rows(run: Run) -> Iterator[Row]:
     followed_next: dict[str, int] = {}
     until: dict[tuple[int, int], int | None] = {}
-    for one in reversed(run.rounds):
-        for position, (given, verdict) in enumerate(_verdicts(one.guidance, one.followed)):
-            kind = _kind(given)
+    for current in reversed(run.rounds):
+        for position, (item, verdict) in enumerate(_verdicts(current.guidance, current.followed)):
+            kind = _kind(item)
             if verdict.followed:
-                followed_next[kind] = one.index
-            found = followed_next.get(kind)
-            until[one.index, position] = None if found is None else found - one.index + 1
+                followed_next[kind] = current.index
+            followed_at = followed_next.get(kind)
+            until[current.index, position] = None if followed_at is None else followed_at - current.index + 1
     ignored: dict[str, int] = {}
     altogether: Counter[str] = Counter()
-    for one in run.rounds:
-        for position, (given, verdict) in enumerate(_verdicts(one.guidance, one.followed)):
-            kind = _kind(given)
+    for current in run.rounds:
+        for position, (item, verdict) in enumerate(_verdicts(current.guidance, current.followed)):
+            kind = _kind(item)
             if verdict.followed is not None:
                 ignored[kind] = 0 if verdict.followed else ignored.get(kind, 0) + 1
                 altogether[kind] += not verdict.followed
-            counts = ignored.get(kind, 0), altogether[kind], until[one.index, position]
-            yield Row(run, one.index, given, verdict, *counts)
+            counts = ignored.get(kind, 0), altogether[kind], until[current.index, position]
+            yield Row(run, current.index, item, verdict, *counts)
 
 
 def _verdicts(given: Sequence[Guidance], followed: tuple[Followed, ...]) -> Iterator[tuple[Guidance, Followed]]:

@@ -51,10 +51,10 @@ COLUMNS: list[Column[Row]] = columns_of(
 
 def found(run: Run) -> list[Row]:
     """Return what was found in a run, in the order of the last rounds."""
-    stops = [_of_loop(run, one) for one in run.loops]
-    own = [_of_finding(run, one) for one in run.findings]
-    known = {(row.rule, row.last) for row in stops}
-    others = [row for one in run.rounds for row in _of_round(run, one) if (row.rule, row.last) not in known]
+    stops = [_of_loop(run, item) for item in run.loops]
+    own = [_of_finding(run, item) for item in run.findings]
+    stop_keys = {(row.rule, row.last) for row in stops}
+    others = [row for item in run.rounds for row in _of_round(run, item) if (row.rule, row.last) not in stop_keys]
     return sorted([*others, *own, *stops], key=lambda row: row.last)  # those of one round stay in this order
 
 
@@ -65,7 +65,7 @@ def found_by(event: AnyEvent, run: Run) -> list[Row]:
     if isinstance(event, LoopDetected):
         row = _of_loop(run, event)
         judged = _of_round(run, run.rounds[row.last]) if 0 <= row.last < len(run.rounds) else ()
-        return [] if any((one.rule, one.last) == (row.rule, row.last) for one in judged) else [row]
+        return [] if any((judged_row.rule, judged_row.last) == (row.rule, row.last) for judged_row in judged) else [row]
     return [*_of_round(run, run.rounds[-1])] if isinstance(event, RoundFinished) else []
 
 

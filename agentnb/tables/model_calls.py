@@ -61,8 +61,8 @@ class Call(NamedTuple):
     @property
     def response_id(self) -> str | None:
         """The provider's id of the reply, if a trace has it."""
-        found = self.metadata.get("response_id")
-        return found if isinstance(found, str) else None
+        response_id = self.metadata.get("response_id")
+        return response_id if isinstance(response_id, str) else None
 
     @property
     def copied_from(self) -> str | None:
@@ -95,8 +95,8 @@ class Call(NamedTuple):
 
 def model_calls(run: RunFacts) -> Iterator[Call]:
     """Yield all model calls of a run."""
-    about = executor_of(run)
-    operation = EXECUTOR if about else JUDGE if JUDGE in _extensions(run) else CHAT
+    executor = executor_of(run)
+    operation = EXECUTOR if executor else JUDGE if JUDGE in _extensions(run) else CHAT
     contexts, modes = _contexts(run), [(event.seq, event.execution_mode) for event in run.model_calls if event.execution_mode]
     for part in timeline(run, ModelCall):
         if isinstance(part, ModelCall):
@@ -105,11 +105,11 @@ def model_calls(run: RunFacts) -> Iterator[Call]:
             call = _call(run, part)
             yield call._replace(
                 operation=operation if call.operation == CHAT else call.operation,
-                context=_latest(contexts, seq) or about.get("context", ""),
-                profile=(side.profile if side else "") or run.profile or about.get("profile", ""),
-                execution_mode=(side.execution_mode if side else _latest(modes, seq)) or about.get("execution_mode", ""),
-                call_id=(side.call_id if side else "") or about.get("call_id", ""),
-                conversation=about.get("conversation", ""),
+                context=_latest(contexts, seq) or executor.get("context", ""),
+                profile=(side.profile if side else "") or run.profile or executor.get("profile", ""),
+                execution_mode=(side.execution_mode if side else _latest(modes, seq)) or executor.get("execution_mode", ""),
+                call_id=(side.call_id if side else "") or executor.get("call_id", ""),
+                conversation=executor.get("conversation", ""),
             )
 
 
@@ -120,7 +120,9 @@ def executor_of(run: RunFacts) -> Mapping[str, str]:
 
 def _extensions(run: RunFacts) -> dict[str, Mapping[str, str]]:
     """Return the settings of the extensions that a run had, by name; the first of a name counts."""
-    return {one.get("name", ""): one.get("settings", {}) for one in reversed(run.settings.get("extensions", ()))}
+    return {
+        extension.get("name", ""): extension.get("settings", {}) for extension in reversed(run.settings.get("extensions", ()))
+    }
 
 
 def _contexts(run: RunFacts) -> list[tuple[int, str]]:
@@ -130,13 +132,13 @@ def _contexts(run: RunFacts) -> list[tuple[int, str]]:
 
 def _latest(values: Sequence[tuple[int, str]], seq: int) -> str:
     """Return the last value that was logged before the event with this number; empty if none was."""
-    place = bisect_left(values, (seq,))
-    return values[place - 1][1] if place else ""
+    index = bisect_left(values, (seq,))
+    return values[index - 1][1] if index else ""
 
 
 def _call(run: RunFacts, part: ModelCall) -> Call:
     """Return the call with what the events at its ends say of it."""
-    retries = tuple([Retry(one.attempt, one.seconds, one.reason, one.status, one.heard) for one in part.retries])
+    retries = tuple([Retry(retry.attempt, retry.seconds, retry.reason, retry.status, retry.heard) for retry in part.retries])
     call = Call(
         run,
         part.round,
@@ -161,18 +163,18 @@ def _call(run: RunFacts, part: ModelCall) -> Call:
         return _of_summary(call, part)
     if part.is_refused or part.round is None:
         return call
-    one = run.rounds[part.round]
-    is_cut_off = _is_out_of_time(run, one)
+    current = run.rounds[part.round]
+    is_cut_off = _is_out_of_time(run, current)
     return call._replace(
-        replied=one.reply is not None,
-        failed=one.reply is None or one.stop_reason == BROKEN_OFF,
-        usage=one.usage or call.usage,
-        seconds=one.seconds if one.reply is None else one.model_seconds,
-        stop_reason=BROKEN_OFF if is_cut_off else None if one.reply is None else one.stop_reason,
-        metadata=one.metadata,
-        not_waited=_not_waited(one, part),
+        replied=current.reply is not None,
+        failed=current.reply is None or current.stop_reason == BROKEN_OFF,
+        usage=current.usage or call.usage,
+        seconds=current.seconds if current.reply is None else current.model_seconds,
+        stop_reason=BROKEN_OFF if is_cut_off else None if current.reply is None else current.stop_reason,
+        metadata=current.metadata,
+        not_waited=_not_waited(current, part),
         problem=MAX_SECONDS if is_cut_off else call.problem,
-        author=one.reply.author if one.reply is not None else "",
+        author=current.reply.author if current.reply is not None else "",
     )
 
 

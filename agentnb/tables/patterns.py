@@ -83,27 +83,27 @@ class Group:
     @cached_property
     def ended(self) -> list[Facts]:
         """Its runs that have ended, and are known to have completed or not."""
-        return [one for one in self.members if one.has_ended and one.status != "unknown"]
+        return [member for member in self.members if member.has_ended and member.status != "unknown"]
 
     @property
     def unknown(self) -> int:
         """How many of its runs have a trace that does not record their end."""
-        return sum(one.status == "unknown" for one in self.members)
+        return sum(member.status == "unknown" for member in self.members)
 
     @cached_property
     def not_completed(self) -> list[Facts]:
         """Those that ended in any way but completed."""
-        return [one for one in self.ended if one.status != "completed"]
+        return [member for member in self.ended if member.status != "completed"]
 
     @property
     def passed(self) -> int:
         """How many of its runs did what they should."""
-        return sum(one.outcome == "passed" for one in self.members)
+        return sum(member.outcome == "passed" for member in self.members)
 
     @property
     def not_passed(self) -> int:
         """How many of its runs are known not to have done what they should."""
-        return sum(one.outcome == "failed" for one in self.members)
+        return sum(member.outcome == "failed" for member in self.members)
 
     @property
     def completed(self) -> int:
@@ -113,27 +113,27 @@ class Group:
     @property
     def todos(self) -> tuple[int, int]:
         """Todos that are completed, and all todos of its runs."""
-        return sum(one.todos_done for one in self.members), sum(one.todos for one in self.members)
+        return sum(member.todos_done for member in self.members), sum(member.todos for member in self.members)
 
     @cached_property
     def successes(self) -> Counts:
         """How many of its calls succeeded; for a tool, of the calls of the tool."""
-        return self._sum((one.calls for one in self.members), TOOL)
+        return self._sum((member.calls for member in self.members), TOOL)
 
     @cached_property
     def verdicts(self) -> Counts:
         """How much of the guidance was followed; for a guidance set, of that set."""
-        return self._sum((one.guidance for one in self.members), GUIDANCE)
+        return self._sum((member.guidance for member in self.members), GUIDANCE)
 
     def _sum(self, counted: Iterable[Judged], kind: str) -> Counts:
         """Return the sum over all names, or over the own one if the runs are grouped by these."""
-        found = [one for each in counted for name, one in each.items() if self.by != kind or name == self.value]
-        return Counts(*map(sum, zip(*found, strict=True)))
+        all_counts = [counts for judged in counted for name, counts in judged.items() if self.by != kind or name == self.value]
+        return Counts(*map(sum, zip(*all_counts, strict=True)))
 
     @property
     def is_guided(self) -> bool:
         """Whether anybody knows of guidance: traces of other products do not say."""
-        return sum(self.verdicts) > 0 or any(not one.is_foreign for one in self.members)
+        return sum(self.verdicts) > 0 or any(not member.is_foreign for member in self.members)
 
     @property
     def order(self) -> tuple[int, int, int, int, str]:
@@ -145,7 +145,7 @@ class Group:
     @property
     def example(self) -> str:
         """Id of a run to open."""
-        failing = [one for one in self.members if one.calls[self.value][1]] if self.by == TOOL else self.not_completed
+        failing = [member for member in self.members if member.calls[self.value][1]] if self.by == TOOL else self.not_completed
         return (failing or self.members)[-1].run_id
 
 
@@ -159,7 +159,7 @@ COLUMNS: list[Column[Group]] = columns_of(
         "runs": lambda row: len(row.members),
         "completion_rate": lambda row: _share(row.completed, len(row.ended)),
         "not_completed": lambda row: len(row.not_completed),
-        "failed": lambda row: sum(one.status == "failed" for one in row.members),
+        "failed": lambda row: sum(member.status == "failed" for member in row.members),
         "outcome_unknown": lambda row: len(row.members) - row.passed - row.not_passed,
         "passing_rate": lambda row: _share(row.passed, row.passed + row.not_passed),
         "todo_completion_rate": lambda row: _share(*row.todos),
@@ -175,9 +175,9 @@ COLUMNS: list[Column[Group]] = columns_of(
 def _groups(known: list[Facts]) -> Iterator[Group]:
     for by in BY:
         members: dict[str, list[Facts]] = {}
-        for one in known:
-            for value in one.groups.get(by, ()):
-                members.setdefault(value, []).append(one)
+        for facts in known:
+            for value in facts.groups.get(by, ()):
+                members.setdefault(value, []).append(facts)
         for value, mine in members.items():
             yield Group(by, value, mine)
 
@@ -189,10 +189,10 @@ def _named(value: Any) -> list[str]:
 
 def _facts(run: Run) -> Iterator[Facts]:
     calls = [(record.call.name, success_of(record)) for record in all_calls(run)]
-    given = [
-        (guidance.set, one.followed[place].followed if place < len(one.followed) else None)
-        for one in run.rounds
-        for place, guidance in enumerate(one.guidance)
+    verdicts = [
+        (guidance.set, current.followed[index].followed if index < len(current.followed) else None)
+        for current in run.rounds
+        for index, guidance in enumerate(current.guidance)
     ]
     alone = {
         ALL: ALL,
@@ -206,9 +206,9 @@ def _facts(run: Run) -> Iterator[Facts]:
     }
     groups: dict[str, Iterable[str]] = {by: _named(value) for by, value in alone.items()}
     groups["finding"] = {row.rule for row in found(run)}
-    groups["breach"] = {one.rule for each in run.rounds for one in each.todo_violations}
+    groups["breach"] = {violation.rule for current in run.rounds for violation in current.todo_violations}
     groups[TOOL] = {name for name, _ in calls}
-    groups[GUIDANCE] = {name for name, _ in given}.union(_named(run.settings.get("guidance", {}).get("set")))
+    groups[GUIDANCE] = {name for name, _ in verdicts}.union(_named(run.settings.get("guidance", {}).get("set")))
     done = len(run.todos) - len(open_todos(run.todos))
     counts = not run.should_continue, run.origin is not None, len(run.todos), done
     yield Facts(
@@ -217,7 +217,7 @@ def _facts(run: Run) -> Iterator[Facts]:
         run.outcome,
         *counts,
         _counted(calls),
-        _counted(given),
+        _counted(verdicts),
         {by: (*sorted(values),) for by, values in groups.items() if values},
     )
 
@@ -247,5 +247,5 @@ def patterns(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     decode = msgspec.json.Decoder(Facts).decode
     kept = [decode(text) for text in frame_of(source, FACTS, cache)["counts"]]
     labels = labels_beside(source)
-    known = [_with_label(one, labels[one.run_id]) if one.run_id in labels else one for one in kept]
-    return table(sorted(_groups(known), key=lambda group: group.order), COLUMNS)
+    labelled = [_with_label(facts, labels[facts.run_id]) if facts.run_id in labels else facts for facts in kept]
+    return table(sorted(_groups(labelled), key=lambda group: group.order), COLUMNS)

@@ -55,7 +55,7 @@ def _related(cache: TableCache, state: Cached, table: Table[Any]) -> duckdb.Duck
     import pyarrow as pa
 
     schema = arrow.schema_of(table.columns)
-    problems = [one for part in state.parts for entry in part.entries for one in entry.problems]
+    problems = [problem for part in state.parts for entry in part.entries for problem in entry.problems]
     pieces = [schema.empty_table()]
     size = sum(cache.files[name].path.stat().st_size for name in state.missing)
     if size > MAX_MISSING:
@@ -64,9 +64,9 @@ def _related(cache: TableCache, state: Cached, table: Table[Any]) -> duckdb.Duck
             "Copy the logs to a folder that you may write to, with room on its disk",
         )
     for name in state.missing:
-        rows, found = read_missing(cache.files[name], table, schema)
+        rows, new_problems = read_missing(cache.files[name], table, schema)
         pieces.append(rows)
-        problems += found
+        problems += new_problems
     warn_of(problems)
     in_memory = duckdb.from_arrow(pa.concat_tables(pieces))
     paths = [str(state.folder / part.name) for part in state.parts if part.rows]

@@ -34,11 +34,11 @@ def _has_end(run: Run) -> bool:
 
 
 def _compactions(one: WorkflowRound) -> int:
-    return sum([each.compacted is not None for each in one.compactions]) if one.compactions else 0
+    return sum([compaction.compacted is not None for compaction in one.compactions]) if one.compactions else 0
 
 
 def _violations(run: Run) -> int | None:
-    violations = sum([len(one.todo_violations) for one in run.rounds])
+    violations = sum([len(current.todo_violations) for current in run.rounds])
     return violations if run.todos else counted(run, violations)
 
 
@@ -51,8 +51,8 @@ def _guidance(run: Run, field: str) -> str | None:
 
 
 def _followed(run: Run) -> int | None:
-    followed = sum([verdict.followed is True for one in run.rounds for verdict in one.followed])
-    return followed if any(one.guidance for one in run.rounds) else counted(run, 0)
+    followed = sum([verdict.followed is True for current in run.rounds for verdict in current.followed])
+    return followed if any(current.guidance for current in run.rounds) else counted(run, 0)
 
 
 def _stated(run: Run) -> Usage:
@@ -62,11 +62,14 @@ def _stated(run: Run) -> Usage:
 
 def _replies(run: Run) -> str | None:
     """Return the model calls of a run, as JSON, that another run may have too."""
-    if run.forked_from is None and not any("response_id" in one.metadata for one in run.rounds):
+    if run.forked_from is None and not any("response_id" in item.metadata for item in run.rounds):
         return None
     calls = [call for call in model_calls(run) if call.response_id or call.copied_from]
     return _json(
-        [(one.round, one.response_id, one.copied_from, one.usage.input, one.usage.output, one.usage.cost) for one in calls]
+        [
+            (item.round, item.response_id, item.copied_from, item.usage.input, item.usage.output, item.usage.cost)
+            for item in calls
+        ]
     )
 
 
@@ -86,8 +89,8 @@ COLUMNS: list[Column[Run]] = columns_of(
         "limit_value": lambda run: run.limit.value if run.limit else None,
         "recovered": lambda run: counted(run, run.times_recovered),
         "rounds": lambda run: len(run.rounds),
-        "compactions": lambda run: counted(run, sum([_compactions(one) for one in run.rounds])),
-        "retries": lambda run: counted(run, sum([one.failed_attempts for one in run.rounds])),
+        "compactions": lambda run: counted(run, sum([_compactions(current) for current in run.rounds])),
+        "retries": lambda run: counted(run, sum([current.failed_attempts for current in run.rounds])),
         "tool_calls": lambda run: sum(1 for _ in outer_calls(run)),
         "tool_errors": lambda run: sum([success_of(record) is False for record in outer_calls(run)]),
         "calls_blocked": lambda run: counted(run, sum([bool(record.rule) for record in outer_calls(run)])),
@@ -95,7 +98,7 @@ COLUMNS: list[Column[Run]] = columns_of(
         "todos_completed": lambda run: len(run.todos) - len(open_todos(run.todos)) if run.todos else counted(run, 0),
         "all_completed": lambda run: not has_open(run.todos) if run.todos else None,
         "breaches": _violations,
-        "guidance_given": lambda run: counted(run, sum([len(one.guidance) for one in run.rounds])),
+        "guidance_given": lambda run: counted(run, sum([len(current.guidance) for current in run.rounds])),
         "guidance_followed": _followed,
         "spent": lambda run: run.spent or counted(run, 0),
         "stated_input_tokens": lambda run: _stated(run).input,
@@ -134,7 +137,7 @@ def _without_copies(frame: pd.DataFrame) -> pd.DataFrame:
 
     kept = frame.pop("replies").dropna()
     names = ["place", "run_id", "round", "response_id", "copied_from", "input_tokens", "output_tokens", "cost"]
-    rows = [(place, frame["run_id"][place], *row) for place, text in kept.items() for row in msgspec.json.decode(text)]
+    rows = [(position, frame["run_id"][position], *row) for position, text in kept.items() for row in msgspec.json.decode(text)]
     calls = pd.DataFrame(rows, columns=names)
     copies = calls[is_copy(calls, frame["run_id"])].groupby("place")[names[-3:]].sum()
     for name in names[-3:]:
@@ -144,10 +147,10 @@ def _without_copies(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _with_labels(frame: pd.DataFrame, labels: Mapping[str, Sequence[Assessment]]) -> pd.DataFrame:
     """Return the table with these labels, by run: those of now also where its rows were kept before."""
-    decided = {run_id: label for run_id, given in labels.items() if (label := deciding(given)) is not None}
+    decided = {run_id: label for run_id, assessments in labels.items() if (label := deciding(assessments)) is not None}
     labelled = frame["run_id"].isin(decided)
-    given = [decided[run_id] for run_id in frame.loc[labelled, "run_id"]]
-    frame.loc[labelled, "outcome"] = [label.outcome for label in given]
-    frame.loc[labelled, "score"] = [nan if label.score is None else label.score for label in given]
-    frame.loc[labelled, "outcome_from"] = [label.source for label in given]
+    assessments = [decided[run_id] for run_id in frame.loc[labelled, "run_id"]]
+    frame.loc[labelled, "outcome"] = [label.outcome for label in assessments]
+    frame.loc[labelled, "score"] = [nan if label.score is None else label.score for label in assessments]
+    frame.loc[labelled, "outcome_from"] = [label.source for label in assessments]
     return frame

@@ -29,8 +29,8 @@ class Row(NamedTuple):
     @property
     def step(self) -> str:
         """The path of the step."""
-        one = self.attempt.begun or self.attempt.ended
-        return "" if one is None else one.step
+        event = self.attempt.begun or self.attempt.ended
+        return "" if event is None else event.step
 
     @property
     def status(self) -> str:

@@ -58,19 +58,21 @@ COLUMNS: list[Column[Row]] = columns_of(
 
 
 def _rows(run: Run) -> Iterator[Row]:
-    known = {todo.id: todo for todo in todos_at_start(run)}
+    todos_by_id = {todo.id: todo for todo in todos_at_start(run)}
     for todo in todos_at_start(run):
         yield Row(run.id, None, run.started_at, "", "inherited", None, todo)
-    broken = [_violations_of(one) for one in run.rounds]
+    broken = [_violations_of(entry) for entry in run.rounds]
     for current, event in by_round(run):
         violations = {} if current is None else broken[current]
         if isinstance(event, TodosChanged):
             after = {todo.id: todo for todo in event.todos}
-            for todo_id in [*after, *(todo_id for todo_id in known if todo_id not in after)]:
-                yield from _changes(run, current, event, known.get(todo_id), after.get(todo_id), violations)
-            if [todo_id for todo_id in known if todo_id in after] != [todo_id for todo_id in after if todo_id in known]:
+            for todo_id in [*after, *(todo_id for todo_id in todos_by_id if todo_id not in after)]:
+                yield from _changes(run, current, event, todos_by_id.get(todo_id), after.get(todo_id), violations)
+            if [todo_id for todo_id in todos_by_id if todo_id in after] != [
+                todo_id for todo_id in after if todo_id in todos_by_id
+            ]:
                 yield Row(run.id, current, event.at, event.by, "reordered", call_id=event.call_id)
-            known = after
+            todos_by_id = after
         elif isinstance(event, ToolFinished) and current is not None:
             call_id = event.result.call_id
             for rule in violations.pop((call_id, None), ()):

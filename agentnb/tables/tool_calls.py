@@ -57,16 +57,16 @@ COLUMNS: list[Column[Row]] = columns_of(
 
 
 def _rows(run: RunFacts) -> Iterator[Row]:
-    if not (run.step_calls or any(one.records for one in run.rounds)):
+    if not (run.step_calls or any(current.records for current in run.rounds)):
         return
     parts: dict[str, deque[Tool]] = {}
     for part in timeline(run, Tool):
         if isinstance(part, Tool):
             parts.setdefault(part.call_id, deque()).append(part)
-    for one in run.rounds:
-        for position, of_the_model in enumerate(one.records):
+    for current in run.rounds:
+        for position, of_the_model in enumerate(current.records):
             for parent, record in with_inner((of_the_model,)):
-                yield Row(run, one, "", position, record, parent, *_times(record, parts))
+                yield Row(run, current, "", position, record, parent, *_times(record, parts))
     for position, of_step in enumerate(run.step_calls):
         for parent, record in with_inner((of_step.record,)):
             yield Row(run, None, of_step.step, position, record, parent, *_times(record, parts))
@@ -74,10 +74,10 @@ def _rows(run: RunFacts) -> Iterator[Row]:
 
 def _times(record: CallRecord, parts: Mapping[str, deque[Tool]]) -> tuple[datetime | None, datetime | None]:
     """Return when a call began and ended. Calls with the same id, such as those of a step that is repeated, come in turn."""
-    left = parts.get(record.call.id)
-    if not left:  # it never began
+    remaining = parts.get(record.call.id)
+    if not remaining:  # it never began
         return None, None
-    begun, ended = left[0].begun, left.popleft().ended
+    begun, ended = remaining[0].begun, remaining.popleft().ended
     return None if begun is None else begun.at, None if ended is None else ended.at
 
 
@@ -98,11 +98,13 @@ def tool_calls(source: RunSource, *, arguments: bool = False, cache: bool | None
 def _with_values(frame: pd.DataFrame, arguments: Sequence[Any]) -> pd.DataFrame:
     import pandas as pd
 
-    given = [one if isinstance(one, dict) else {} for one in arguments]  # a foreign trace may have a broken text in their place
-    names = dict.fromkeys(name for one in given for name in one)
+    objects = [
+        item if isinstance(item, dict) else {} for item in arguments
+    ]  # a foreign trace may have a broken text in their place
+    names = dict.fromkeys(name for item in objects for name in item)
     columns = {}
     for name in names:
-        values = [one.get(name) for one in given]
+        values = [item.get(name) for item in objects]
         columns[f"arguments.{name}"] = pd.Series(values, dtype=_dtype_of(values))
     return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1) if columns else frame
 

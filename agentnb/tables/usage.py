@@ -81,7 +81,9 @@ def usage(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
 
 def is_copy(calls: pd.DataFrame, run_ids: Sequence[str]) -> pd.Series:
     """Return which of these calls other rows have too. ``run_ids``: the runs that are read."""
-    known = calls[calls["response_id"].notna()]
-    replies = known.groupby(_REPLY, dropna=False)
-    is_later = (known["run_id"] != replies["run_id"].transform("first")) | known.duplicated([*_REPLY, "run_id", "round"])
-    return calls["copied_from"].isin(run_ids) | calls.index.isin(known.index[is_later])
+    identified = calls[calls["response_id"].notna()]
+    replies = identified.groupby(_REPLY, dropna=False)
+    is_later = (identified["run_id"] != replies["run_id"].transform("first")) | identified.duplicated(
+        [*_REPLY, "run_id", "round"]
+    )
+    return calls["copied_from"].isin(run_ids) | calls.index.isin(identified.index[is_later])

@@ -12,8 +12,8 @@ from agentnb.models import prices
 
 def context_window(run: Run) -> int | None:
     """Return the tokens that the model can take: as the agent was told (``History(window=...)``), or by the price table."""
-    told = run.settings.get("history", {}).get("window")
-    return told if isinstance(told, int) and not isinstance(told, bool) else _of_model(run.model)
+    configured = run.settings.get("history", {}).get("window")
+    return configured if isinstance(configured, int) and not isinstance(configured, bool) else _of_model(run.model)
 
 
 @lru_cache(maxsize=prices.MAX_MODELS)
@@ -27,5 +27,5 @@ def _of_model(name: str) -> int | None:
         return prices.known_of(provider, model)[0] if provider in prices.IN_TABLE else None
     if model == UNNAMED:
         return None
-    known = (prices.known_of(one, model)[0] for one in dict.fromkeys(prices.IN_TABLE.values()))
-    return next((window for window in known if window is not None), None)
+    windows = (prices.known_of(candidate, model)[0] for candidate in dict.fromkeys(prices.IN_TABLE.values()))
+    return next((window for window in windows if window is not None), None)
