@@ -1,4 +1,4 @@
-"""The table of patterns: what runs that end in the same way, or have the same in them, have in common."""
+"""The table of patterns: statistics of runs grouped by their ends and contents."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ BY = (
     "agent",
     "origin_format",
 )
-"""What runs are grouped by, in the order of the rows."""
+"""Groupings of runs, in the order of the rows."""
 
 
 class Counts(NamedTuple):
-    """How often something was so, how often it was not, and how often nobody knows."""
+    """Number of true, false and unknown values."""
 
     true: int = 0
     false: int = 0
@@ -51,11 +51,11 @@ class Counts(NamedTuple):
 
 
 Judged: TypeAlias = dict[str, tuple[int, int, int]]
-"""For each name its `Counts`, as a plain tuple, of which many are made and added up faster."""
+"""`Counts` by name, as plain tuples, which are faster to create and add."""
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What is counted of one run, found once, as plain data that can be kept."""
+    """Counted facts of one run, as plain data for the cache."""
 
     run_id: str
     status: str
@@ -65,16 +65,16 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     todos: int
     todos_done: int
     calls: Judged
-    """For each tool, how many of its calls succeeded."""
+    """Counts of successful calls, by tool."""
     guidance: Judged
-    """For each guidance set, how much of what was given of it was followed."""
+    """Counts of followed guidance, by guidance set."""
     groups: dict[str, tuple[str, ...]]
-    """The groups that the run is in, by those of `BY` by which it is in any."""
+    """The run's group values, by grouping."""
 
 
 @dataclass
 class Group:
-    """The runs with one value of what they are grouped by."""
+    """The runs with one value of a grouping."""
 
     by: str
     value: str
@@ -82,69 +82,69 @@ class Group:
 
     @cached_property
     def ended(self) -> list[Facts]:
-        """Its runs that have ended, and are known to have completed or not."""
+        """Ended runs with a known status."""
         return [member for member in self.members if member.has_ended and member.status != "unknown"]
 
     @property
     def unknown(self) -> int:
-        """How many of its runs have a trace that does not record their end."""
+        """Number of runs whose trace does not record their end."""
         return sum(member.status == "unknown" for member in self.members)
 
     @cached_property
     def not_completed(self) -> list[Facts]:
-        """Those that ended in any way but completed."""
+        """Ended runs that did not complete."""
         return [member for member in self.ended if member.status != "completed"]
 
     @property
     def passed(self) -> int:
-        """How many of its runs did what they should."""
+        """Number of runs that passed."""
         return sum(member.outcome == "passed" for member in self.members)
 
     @property
     def not_passed(self) -> int:
-        """How many of its runs are known not to have done what they should."""
+        """Number of runs that failed their assessment."""
         return sum(member.outcome == "failed" for member in self.members)
 
     @property
     def completed(self) -> int:
-        """How many of them completed."""
+        """Number of runs that completed."""
         return len(self.ended) - len(self.not_completed)
 
     @property
     def todos(self) -> tuple[int, int]:
-        """Todos that are completed, and all todos of its runs."""
+        """Completed todos and all todos of the runs."""
         return sum(member.todos_done for member in self.members), sum(member.todos for member in self.members)
 
     @cached_property
     def successes(self) -> Counts:
-        """How many of its calls succeeded; for a tool, of the calls of the tool."""
+        """Counts of successful calls; in a tool's group, of its calls."""
         return self._sum((member.calls for member in self.members), TOOL)
 
     @cached_property
     def verdicts(self) -> Counts:
-        """How much of the guidance was followed; for a guidance set, of that set."""
+        """Counts of followed guidance; in a guidance set's group, of that set."""
         return self._sum((member.guidance for member in self.members), GUIDANCE)
 
     def _sum(self, counted: Iterable[Judged], kind: str) -> Counts:
-        """Return the sum over all names, or over the own one if the runs are grouped by these."""
+        """Sum over all names, or over this group's own name if it is of this kind."""
         all_counts = [counts for judged in counted for name, counts in judged.items() if self.by != kind or name == self.value]
         return Counts(*map(sum, zip(*all_counts, strict=True)))
 
     @property
     def is_guided(self) -> bool:
-        """Whether anybody knows of guidance: traces of other products do not say."""
+        """True if guidance is known: other products' traces do not record it."""
         return sum(self.verdicts) > 0 or any(not member.is_foreign for member in self.members)
 
     @property
     def order(self) -> tuple[int, int, int, int, str]:
-        """Where it stands: what fails most often first; of tools, the one with the most errors."""
+        """Sort key: most failures first; tools by their errors."""
         failures = len(self.not_completed), self.successes.false
         first, second = failures[::-1] if self.by == TOOL else failures
         return BY.index(self.by), -first, -second, -len(self.members), self.value
 
     @property
     def example(self) -> str:
-        """Id of a run to open."""
+        """Id of an example run."""
         failing = [member for member in self.members if member.calls[self.value][1]] if self.by == TOOL else self.not_completed
         return (failing or self.members)[-1].run_id
 
@@ -183,7 +183,7 @@ def _groups(known: list[Facts]) -> Iterator[Group]:
 
 
 def _named(value: Any) -> list[str]:
-    """Return the name that a log holds, as the names of a group: none for an empty or damaged value."""
+    """Return a logged name as a list of group names, empty for a missing or damaged value."""
     return [value] if isinstance(value, str) and value else []
 
 
@@ -223,26 +223,26 @@ def _facts(run: Run) -> Iterator[Facts]:
 
 
 def _with_label(one: Facts, given: Sequence[Assessment]) -> Facts:
-    """Return the facts with the outcome that the labels of now say, whatever they said when the facts were kept."""
+    """Return the facts with the outcome of the current labels, which may differ from the cached one."""
     decided = deciding(given)
     outcome = "unknown" if decided is None else decided.outcome
     return replace(one, outcome=outcome, groups=one.groups | {"outcome": (outcome,)})
 
 
 def _counted(judged: list[tuple[str, bool | None]]) -> Judged:
-    """Return for each name how often it was judged in each way."""
+    """Return the counts of each verdict, by name."""
     ways = Counter(judged)
     return {name: (ways[name, True], ways[name, False], ways[name, None]) for name, _ in judged}
 
 
 FACTS = Table("patterns", [Column("counts", "str", lambda one: msgspec.json.encode(one).decode(), "", "")], _facts)
-"""What is kept of each run; the table itself is about groups of them."""
+"""Cached facts of each run; the table itself is about groups of runs."""
 
 
 def patterns(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per group of runs: how often they complete, follow guidance and fail.
 
-    Groups of one kind stand together, the commonest failure first.
+    Groups are sorted by kind, then by failures, most frequent first.
     """
     decode = msgspec.json.Decoder(Facts).decode
     kept = [decode(text) for text in frame_of(source, FACTS, cache)["counts"]]

@@ -43,7 +43,7 @@ def _violations(run: Run) -> int | None:
 
 
 def _guidance(run: Run, field: str) -> str | None:
-    """Return the name or the version of the run's guidance set; None if one was drawn for each of its rounds."""
+    """Return the name or version of the run's guidance set, or None if it was drawn for each round."""
     if run.drawn is None:
         value: str | None = run.settings.get("guidance", {}).get(field)
         return value
@@ -56,12 +56,12 @@ def _followed(run: Run) -> int | None:
 
 
 def _stated(run: Run) -> Usage:
-    """Return the usage of the run as its trace sums it up."""
+    """Return the total usage that the run's trace states."""
     return (run.origin.stated if run.origin else None) or UNKNOWN
 
 
 def _replies(run: Run) -> str | None:
-    """Return the model calls of a run, as JSON, that another run may have too."""
+    """Return the model calls that other runs may share, as JSON."""
     if run.forked_from is None and not any("response_id" in item.metadata for item in run.rounds):
         return None
     calls = [call for call in model_calls(run) if call.response_id or call.copied_from]
@@ -74,7 +74,7 @@ def _replies(run: Run) -> str | None:
 
 
 def _amount(value: Any) -> float | None:
-    """Return a setting if it is a number, else None: logs may hold anything."""
+    """Return a numeric setting, or None, since logs may hold any value."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
@@ -126,13 +126,13 @@ _WITH_REPLIES = TABLE._replace(name="runs_with_replies", columns=[*COLUMNS, Colu
 
 
 def runs(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return one row per run: what it was, how it ended, what it took."""
+    """Return one row per run: its settings, its outcome and its usage."""
     frame = _without_copies(frame_of(source, _WITH_REPLIES, cache))
     return _with_labels(frame, labels_beside(source))
 
 
 def _without_copies(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with each reply in the own usage of one run: the first that has it."""
+    """Return the table with each reply counted in one run's own usage: the first run that has it."""
     import pandas as pd
 
     kept = frame.pop("replies").dropna()
@@ -146,7 +146,7 @@ def _without_copies(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_labels(frame: pd.DataFrame, labels: Mapping[str, Sequence[Assessment]]) -> pd.DataFrame:
-    """Return the table with these labels, by run: those of now also where its rows were kept before."""
+    """Return the table with the current labels, also in cached rows."""
     decided = {run_id: label for run_id, assessments in labels.items() if (label := deciding(assessments)) is not None}
     labelled = frame["run_id"].isin(decided)
     assessments = [decided[run_id] for run_id in frame.loc[labelled, "run_id"]]

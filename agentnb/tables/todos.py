@@ -1,4 +1,4 @@
-"""The table of todos: one row for each change of a todo, and for each todo violation."""
+"""The table of todos: one row per change of a todo, and per todo violation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 Violations: TypeAlias = dict[tuple[str, "int | None"], deque[str]]
-"""Rules that a round broke, by the call that did it and the id of the todo; None for work."""
+"""Rules broken in a round, by call and todo id; the id is None for work."""
 
 
 class Row(NamedTuple):
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
     @property
     def todo(self) -> Todo | None:
-        """The todo as it was last seen."""
+        """The todo's latest state."""
         return self.after or self.before
 
 
@@ -90,7 +90,7 @@ def _violations_of(one: WorkflowRound) -> Violations:
 def _changes(
     run: Run, index: int | None, event: TodosChanged, before: Todo | None, after: Todo | None, violations: Violations
 ) -> Iterator[Row]:
-    """Yield the change of a todo, and the violation that it is, which is taken from ``violations``."""
+    """Yield the change of a todo, and its violation, which is removed from ``violations``."""
     if before == after:
         return
     yield Row(run.id, index, event.at, event.by, _what(before, after), before, after, event.call_id)

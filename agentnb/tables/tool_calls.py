@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EXACT = 2**53
-"""Up to here a float holds every whole number."""
+"""Limit up to which a float represents every integer."""
 
 
 class Row(NamedTuple):
-    """A tool call, its run, its round or step, its position there, and when it began and ended."""
+    """A tool call, its run, its round or step, its position there, and its start and end."""
 
     run: RunFacts
     round: WorkflowRound | None
@@ -37,7 +37,7 @@ class Row(NamedTuple):
     position: int
     record: CallRecord
     parent: str
-    """Id of the call whose tool made it, if one did."""
+    """Id of the call whose tool made it, if any."""
     started_at: datetime | None
     ended_at: datetime | None
 
@@ -73,9 +73,9 @@ def _rows(run: RunFacts) -> Iterator[Row]:
 
 
 def _times(record: CallRecord, parts: Mapping[str, deque[Tool]]) -> tuple[datetime | None, datetime | None]:
-    """Return when a call began and ended. Calls with the same id, such as those of a step that is repeated, come in turn."""
+    """Return the start and end of a call. Calls with the same id, such as those of a repeated step, are matched in order."""
     remaining = parts.get(record.call.id)
-    if not remaining:  # it never began
+    if not remaining:  # never started
         return None, None
     begun, ended = remaining[0].begun, remaining.popleft().ended
     return None if begun is None else begun.at, None if ended is None else ended.at
@@ -87,9 +87,8 @@ TABLE = Table("tool_calls", COLUMNS, _rows, folded)
 def tool_calls(source: RunSource, *, arguments: bool = False, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per tool call, in order.
 
-    ``arguments``: add a column for each argument that any call has, ``arguments.NAME``, with its values: whole numbers,
-    numbers, texts and truth values in a column of that type; other or mixed ones as Python objects. One that a call does not
-    have is missing.
+    ``arguments``: add a column ``arguments.NAME`` for each argument of any call. Integers, numbers, texts and booleans are in
+    columns of that type; other or mixed values are Python objects; absent arguments are missing.
     """
     frame = frame_of(source, TABLE, cache)
     return _with_values(frame, [msgspec.json.decode(text) for text in frame["arguments"]]) if arguments else frame
@@ -100,7 +99,7 @@ def _with_values(frame: pd.DataFrame, arguments: Sequence[Any]) -> pd.DataFrame:
 
     objects = [
         item if isinstance(item, dict) else {} for item in arguments
-    ]  # a foreign trace may have a broken text in their place
+    ]  # foreign traces may have invalid JSON text instead
     names = dict.fromkeys(name for item in objects for name in item)
     columns = {}
     for name in names:
@@ -110,7 +109,7 @@ def _with_values(frame: pd.DataFrame, arguments: Sequence[Any]) -> pd.DataFrame:
 
 
 def _dtype_of(values: Sequence[Any]) -> str:
-    """Return the dtype that keeps all of these values as they are; None is missing in each of them."""
+    """Return the dtype that keeps all of these values unchanged, with None as missing."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int} and all(-LARGEST <= value <= LARGEST for value in values if value is not None):
         return "Int64"

@@ -1,4 +1,4 @@
-"""The context window of a run's model, as far as that is known."""
+"""The context window of a run's model, if known."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from agentnb.models import prices
 
 
 def context_window(run: Run) -> int | None:
-    """Return the tokens that the model can take: as the agent was told (``History(window=...)``), or by the price table."""
+    """Return the model's context window in tokens: as configured (``History(window=...)``), or from the price table."""
     configured = run.settings.get("history", {}).get("window")
     return configured if isinstance(configured, int) and not isinstance(configured, bool) else _of_model(run.model)
 
 
 @lru_cache(maxsize=prices.MAX_MODELS)
 def _of_model(name: str) -> int | None:
-    """Return the window by the price table, whose first use takes half a second.
+    """Return the context window from the price table, whose first use takes half a second.
 
-    Traces of other products name models without a provider (``gpt-4o``), or with one before a slash.
+    Traces of other products name models without a provider (``gpt-4o``), or with a provider before a slash.
     """
     provider, separator, model = re.split("([:/])", name, maxsplit=1) if re.search("[:/]", name) else ("", "", name)
     if separator:
