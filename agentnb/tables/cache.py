@@ -1,8 +1,9 @@
 """Self-renewing Parquet cache of a folder's table, beside its logs.
 
 Each table has a folder under ``.tables``: an index, with each file's state when it was read (size and times) and the position
-of its rows, and parts, which are immutable. Renewal reads only new or changed files. It replaces the index last and atomically,
-so that a reader sees either state, and removes unused parts an hour later, so that readers of the former state still find them.
+of its rows, and parts, which are immutable. Renewal reads only new or changed files, and replaces the index last and
+atomically, so that a reader sees either state. Unused parts are removed an hour later, so that readers of the former state
+still find them.
 
 A cache with any defect is rebuilt, since all its data is in the logs.
 """
@@ -113,7 +114,7 @@ class TableCache:
 
     @contextmanager
     def _locked(self, wait: bool) -> Iterator[bool]:
-        """Create the folder and take its lock; yield True if this process has it. Raises OSError if the folder is not writable."""
+        """Create the folder and take its lock; yield True if this process has it. Raises OSError for a read-only folder."""
         make_home(self._home)
         self._folder.mkdir(mode=0o700, exist_ok=True)
         with (self._folder / "lock").open("wb") as file:

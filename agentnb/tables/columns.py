@@ -94,6 +94,6 @@ def counted(run: Run, count: int) -> int | None:
 
 
 def success_of(record: CallRecord) -> bool | None:
-    """True if the call succeeded; None while it is open, and if a foreign trace lacks its result."""
+    """True if the call succeeded, False if it failed, or None while it is open or if a foreign trace lacks its result."""
     unknown = record.result is not None and record.result.error_code in WITHOUT_RESULT
     return None if unknown else record.success

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MANY_FILES, MANY_BYTES = 200, 50_000_000
-"""Files, or bytes of files, from which a folder is cached by default: reading fewer takes less than a second."""
+"""Minimum files, or bytes of files, of a folder that is cached by default: reading fewer takes less than a second."""
 
 
 def frame_of(source: RunSource, table: Table[Any], cache: bool | None = None) -> pd.DataFrame:
@@ -48,7 +48,7 @@ def frame_of(source: RunSource, table: Table[Any], cache: bool | None = None) ->
 
 
 def cache_of(source: RunSource, table: Table[Any], *, always: bool) -> TableCache | None:
-    """Return the cache of a folder or a store; None for other sources, and for few files unless ``always``."""
+    """Return the cache of a folder or a store, or None for other sources, and for few files unless ``always``."""
     if find_spec("pyarrow") is None:
         if always:
             raise NotAvailable("The cache of tables needs the package pyarrow", Install("agentnb[scale]", lead="Install it"))

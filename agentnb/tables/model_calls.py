@@ -35,7 +35,7 @@ class Call(NamedTuple):
     usage: Usage
     seconds: float | None
     stop_reason: str | None
-    """The reply's stop reason; None without a reply, or if unknown."""
+    """The reply's stop reason, or None without a reply or if unknown."""
     metadata: dict[str, Any]
     not_waited: float
     """Remaining seconds of the last wait when the user stopped the run, otherwise 0."""
@@ -46,7 +46,7 @@ class Call(NamedTuple):
     author: str = ""
     """Author of the reply, if several agents share a conversation."""
     nested_run: str | None = None
-    """The nested run that the row sums up; None for a call of the run itself."""
+    """The nested run that the row sums up, or None for a call of the run itself."""
     profile: str = ""
     """The profile whose model was called."""
     context: str = ""

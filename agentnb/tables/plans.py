@@ -27,12 +27,12 @@ class Row(NamedTuple):
 
     @property
     def steps(self) -> int | None:
-        """Number of steps; None without a list of steps."""
+        """Number of steps, or None without a list of steps."""
         return len(self.plan.steps) if isinstance(self.plan.record.plan.get("steps"), list | tuple) else None
 
     @property
     def cost(self) -> float | None:
-        """Cost of its model calls; None if one is unknown."""
+        """Cost of its model calls, or None if one is unknown."""
         return sum(self.plan.usages, NOTHING_USED).cost if self.plan.usages else None
 
     @property

@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
     @property
     def went_on(self) -> bool | None:
-        """True if another round followed; None while undecided."""
+        """True if another round followed, or None while undecided."""
         if self.round.index + 1 < len(self.run.rounds):
             return True
         return None if self.run.should_continue or self.run.status in ("interrupted", "unknown") else False
@@ -95,7 +95,7 @@ def _rows(run: Run) -> Iterator[Row]:
 
 
 def _open_after(run: Run) -> dict[int, int]:
-    """Return the number of open todos after each round, at the time of its verdict; rounds before the first list are left out."""
+    """Return the number of open todos after each round, at the time of its verdict; without rounds before the first list."""
     counts: dict[int, int] = {}
     at_start = todos_at_start(run)
     count = len(open_todos(at_start)) if at_start else None

@@ -83,7 +83,7 @@ def _output(output: Any) -> str | None:
 def _rows(run: RunFacts) -> Iterator[Row]:
     """Yield the attempts in order of their starts."""
     for part in sorted(timeline(run, Step), key=first_seq) if run.step_records else ():
-        assert isinstance(part, Step), "no other was asked for"
+        assert isinstance(part, Step), "the only kind requested"
         yield Row(run.id, part)
 
 

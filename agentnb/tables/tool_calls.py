@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
     run: RunFacts
     round: WorkflowRound | None
-    """None for a call of a step."""
+    """The round, or None for a call of a step."""
     step: str
     position: int
     record: CallRecord
