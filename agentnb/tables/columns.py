@@ -22,7 +22,7 @@ TIME = "datetime64[us, UTC]"
 
 
 class Column(NamedTuple, Generic[R]):
-    """A column: its name, its dtype, a function from a row's object to its value, and its description for users."""
+    """A column: its name, its dtype, a function from a row's object to its value, and a description."""
 
     name: str
     dtype: str

@@ -38,7 +38,7 @@ class Call(NamedTuple):
     """The reply's stop reason, or None without a reply or if unknown."""
     metadata: dict[str, Any]
     not_waited: float
-    """Remaining seconds of the last wait when the user stopped the run, otherwise 0."""
+    """Remaining seconds of the last wait when the person stopped the run, otherwise 0."""
     problem: str = ""
     """Error that did not end the run."""
     model: str = ""

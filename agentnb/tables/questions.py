@@ -1,4 +1,4 @@
-"""The table of questions: one row per question to the user."""
+"""The table of questions: one row per question to the person."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ TABLE = Table("questions", COLUMNS, _rows, folded)
 
 
 def questions(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
-    """Return one row per question to the user, in order."""
+    """Return one row per question to the person, in order."""
     return with_former_columns(frame_of(source, TABLE, cache), {"outcome": "answered"})

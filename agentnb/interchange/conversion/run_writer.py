@@ -115,7 +115,7 @@ class RunWriter:
             self.say(text, author="system")
 
     def say(self, content: Content, *, author: str = "", at: datetime | None = None, by_person: bool = True) -> None:
-        """Add a message of the user, or of any other speaker. The first is the prompt.
+        """Add a message of the person, or of any other speaker. The first is the prompt.
 
         ``by_person``: False for a notice of the environment, which is the prompt only if there is no user message.
         """
@@ -203,7 +203,7 @@ class RunWriter:
         self.event(e.ErrorRaised, error=error, where=where, at=at)
 
     def warn(self, message: str, at: datetime | None = None) -> None:
-        """Add a warning for the user."""
+        """Add a warning for the person."""
         self.event(e.Warned, message=message, at=at)
 
     def mark_copied(self) -> None:

@@ -1,7 +1,7 @@
 """Sessions of Claude Code: JSON Lines, one for each piece of a message.
 
 Lines form a tree by ``parentUuid``. A session is a run; so is each sub-agent, in the same file or its own, and each branch that
-the user abandoned by rewinding to an earlier message. Lines that a branch shares with others, or that a forked or resumed
+the person abandoned by rewinding to an earlier message. Lines that a branch shares with others, or that a forked or resumed
 session copied, are the run's history.
 """
 

@@ -67,7 +67,7 @@ class ClaudeLog(SessionLog):
             self._queued(record)
 
     def is_prompt(self, record: dict[str, Any]) -> bool:
-        """True if the line is a message typed by the user."""
+        """True if the line is a message typed by the person."""
         if record.get("type") != "user":
             return False
         content = record["message"].get("content")
@@ -211,7 +211,7 @@ _ABOUT = {
 
 
 def _author(record: dict[str, Any], text: str) -> str:
-    """Return the author of a user message; empty for the user."""
+    """Return the author of a user message; empty for the person."""
     if record.get("isCompactSummary"):
         return SUMMARY
     if text.startswith(_COMMANDS):

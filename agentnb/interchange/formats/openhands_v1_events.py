@@ -80,7 +80,7 @@ class ConversationReader:
         self.tools = self.tools or tools_of(named)
 
     def message(self, event: dict[str, Any]) -> None:
-        """Add a message of the user, the agent or the product."""
+        """Add a message of the person, the agent or the product."""
         message, source = event["llm_message"], event.get("source")
         parts = _contents(message.get("content"))
         if source == "agent" or (source is None and message.get("role") == "assistant"):
@@ -117,7 +117,7 @@ class ConversationReader:
         self._result(event, parts, code)
 
     def rejected(self, event: dict[str, Any]) -> None:
-        """Add the rejection of an action by the user or a hook."""
+        """Add the rejection of an action by the person or a hook."""
         self._result(event, parts_of(str(event.get("rejection_reason") or "")), "rejected")
 
     def tool_error(self, event: dict[str, Any]) -> None:
@@ -148,7 +148,7 @@ class ConversationReader:
         self._note_usage(whole.get("stats"))
 
     def interrupted(self, event: dict[str, Any]) -> None:
-        """Record that the user stopped the agent."""
+        """Record that the person stopped the agent."""
         self._state = "interrupted"
 
     # Items of the log

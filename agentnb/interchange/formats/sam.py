@@ -117,7 +117,7 @@ class _Reading:
 
     def _result(self, message: dict[str, Any]) -> None:
         status = message.get("toolStatus", "success")
-        if status not in ENDED:  # still running, or waiting for the user, at the time of export
+        if status not in ENDED:  # still running, or waiting for the person, at the time of export
             return
         self._writer.result(
             str(message.get("toolCallId") or ""),

@@ -22,7 +22,7 @@ from agentnb.interchange.conversion.stop_reasons import NATURAL
 from agentnb.interchange.trace_file import TraceFile
 
 COMMAND = "command"
-"""Author of a user's local command and its output."""
+"""Author of a person's local command and its output."""
 MAX_ID = 100
 
 
@@ -93,13 +93,13 @@ class SessionLog:
         """The reply being extended, in formats with partial replies; a message or a summary closes it."""
 
     def say(self, content: Sequence[AnyPart] | str, *, author: str = "", at: datetime | None = None) -> None:
-        """Add a message to the agent: by the user, or with an author by the product."""
+        """Add a message to the agent: by the person, or with an author by the product."""
         parts = [Text(content)] if isinstance(content, str) else content
         self.open = None
         self.items.append(_UserMessage(parts, author, at, "notice" if author else "person"))
 
     def interrupt(self, text: str, at: datetime | None = None) -> None:
-        """Add an interruption by the user."""
+        """Add an interruption by the person."""
         self.open = None
         self.items.append(_UserMessage([Text(text)], "", at, "interruption"))
 

@@ -20,7 +20,7 @@ class SystemPrompt(NamedTuple):
 
 
 class UserMessage(NamedTuple):
-    """A message of the user, or of any other speaker."""
+    """A message of the person, or of any other speaker."""
 
     parts: list[AnyPart]
     author: str = ""
@@ -53,7 +53,7 @@ class Result(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A warning for the user, such as an error that the agent recovered from."""
+    """A warning for the person, such as an error that the agent recovered from."""
 
     message: str
 
