@@ -50,7 +50,7 @@ class Turn(NamedTuple):
 def take_turns(writer: RunWriter, turns: Iterable[dict[str, Any]], prompt: str) -> None:
     """Add the turns of AG2 to the writer. Their contents may be lists of lines.
 
-    Roles are reversed: the proxy of the person is ``assistant``, the models are ``user``. The task itself is the user's, whatever
+    Roles are reversed: the person's proxy is ``assistant``, the models are ``user``. The task itself is the user's, whatever
     name it has.
     """
     for index, turn in enumerate(turns):
