@@ -162,8 +162,8 @@ def first_sentence(text: str) -> str:
     while lines and (not lines[0] or lines[0].startswith("#")):
         lines.pop(0)
     paragraph = " ".join(" ".join(lines[: lines.index("")] if "" in lines else lines).split())
-    found = _SENTENCE.match(paragraph)
-    sentence = found.group() if found else ""
+    match = _SENTENCE.match(paragraph)
+    sentence = match.group() if match else ""
     return sentence if len(sentence) <= MAX_DESCRIPTION else sentence[: MAX_DESCRIPTION - 1].rstrip() + "…"
 
 

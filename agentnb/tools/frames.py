@@ -60,7 +60,7 @@ def _pandas_table(frame: Any) -> Table:
         places = [*range(half), *range(len(shown) - half, len(shown))]
         shown, index = shown.iloc[places], index[places]
     levels = [index.get_level_values(level) for level in range(index.nlevels)]
-    columns = [*levels, *(shown.iloc[:, place] for place in range(shown.shape[1]))]
+    columns = [*levels, *(shown.iloc[:, position] for position in range(shown.shape[1]))]
     return Table(
         columns=tuple(map(_label, shown.columns)),
         rows=tuple(zip(*[_cells(column.tolist()) for column in columns], strict=True)),
@@ -88,8 +88,8 @@ def _cells(column: Sequence[Any]) -> list[Cell]:
     """Return the values of a column as plain data; if all times are midnight, only the days."""
     cells = [_cell(value) for value in column]
     if any(type(value).__name__ == "Timestamp" for value in column):
-        told = [cell for cell in cells if isinstance(cell, str)]
-        if all(cell.endswith(MIDNIGHT) for cell in told):
+        texts = [cell for cell in cells if isinstance(cell, str)]
+        if all(cell.endswith(MIDNIGHT) for cell in texts):
             return [cell.removesuffix(MIDNIGHT) if isinstance(cell, str) else cell for cell in cells]
     return cells
 
@@ -115,9 +115,9 @@ def _pandas_frame(frame: Any) -> str:
     rows, columns = frame.shape
     named = frame.iloc[:, :MAX_NAMED]
     missing = named.isna().sum().tolist() if named.size <= MAX_COUNTED else [0] * named.shape[1]
-    told = _columns(zip(named.columns, named.dtypes, missing, strict=True), columns)
+    heading = _columns(zip(named.columns, named.dtypes, missing, strict=True), columns)
     shown = frame.to_string(max_rows=MAX_ROWS, max_cols=MAX_COLUMNS, max_colwidth=LONGEST_CELL)
-    return f"DataFrame, {rows} x {columns}\n{told}{shown}"
+    return f"DataFrame, {rows} x {columns}\n{heading}{shown}"
 
 
 def _pandas_series(series: Any) -> str:
@@ -146,9 +146,9 @@ def _polars_rows(frame: Any) -> str:
 
 def _columns(named: Iterable[tuple[Any, Any, int]], count: int) -> str:
     """Return a line that names the columns, with their types and how many of their values are missing."""
-    told = [f"{_name(name)} ({dtype}{f', {gaps} missing' if gaps else ''})" for name, dtype, gaps in named]
-    more = f" and {count - len(told)} more" if count > len(told) else ""
-    return f"columns: {', '.join(told)}{more}\n" if told else ""
+    names = [f"{_name(name)} ({dtype}{f', {gaps} missing' if gaps else ''})" for name, dtype, gaps in named]
+    more = f" and {count - len(names)} more" if count > len(names) else ""
+    return f"columns: {', '.join(names)}{more}\n" if names else ""
 
 
 def _name(name: Any) -> str:

@@ -128,10 +128,10 @@ def _checked_effects(name: str, effects: Iterable[Effect] | None) -> frozenset[E
     """Return the effects; raise `InvalidTool` for another word."""
     if effects is None:
         return None
-    found = frozenset(effects)
-    if unknown := found - set(EFFECTS):
+    chosen = frozenset(effects)
+    if unknown := chosen - set(EFFECTS):
         raise InvalidTool(f"{name} has no such effect: {', '.join(sorted(unknown))}", f"Effects are {', '.join(EFFECTS)}")
-    return found
+    return chosen
 
 
 def _drawn(value: Any, before: list[Any]) -> ToolOutcome:
@@ -179,9 +179,9 @@ def tool(function: Any = None, /, **settings: Any) -> Any:
     def mark(function: Any) -> Any:
         if isinstance(function, AgentTool) or offer_of(function) is not None:
             return tool(function, **settings)
-        made = FunctionTool(function, **settings)
+        marked = FunctionTool(function, **settings)
         try:
-            setattr(function, MARK, made)
+            setattr(function, MARK, marked)
         except AttributeError as error:
             raise InvalidTool(f"{function!r} cannot be marked", "Mark the function in its class, or wrap it in one") from error
         return function

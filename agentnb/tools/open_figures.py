@@ -28,10 +28,10 @@ def close_returned(value: Any, before: list[Any]) -> None:
     held = _held()
     if held is None:  # in every call: nothing is looked for while pyplot is not loaded
         return
-    now = open_figures()
+    current = open_figures()
     items = value if isinstance(value, list | tuple) and len(value) <= MAX_ITEMS else (value,)
     for figure in map(figure_of, items):
-        if _is_in(figure, now) and not _is_in(figure, before) and figure.canvas.required_interactive_framework is None:
+        if _is_in(figure, current) and not _is_in(figure, before) and figure.canvas.required_interactive_framework is None:
             held.destroy_fig(figure)
 
 
@@ -41,4 +41,4 @@ def _held() -> Any:
 
 
 def _is_in(figure: Any, figures: list[Any]) -> bool:
-    return any(figure is one for one in figures)
+    return any(figure is candidate for candidate in figures)

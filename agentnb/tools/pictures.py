@@ -219,10 +219,10 @@ def size_of(data: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int] | None:
-    place = 2
-    while place + 9 <= len(data) and data[place] == 0xFF:
-        marker, length = data[place + 1], int.from_bytes(data[place + 2 : place + 4], "big")
+    position = 2
+    while position + 9 <= len(data) and data[position] == 0xFF:
+        marker, length = data[position + 1], int.from_bytes(data[position + 2 : position + 4], "big")
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):  # a frame header; the three excluded markers are tables
-            return int.from_bytes(data[place + 7 : place + 9], "big"), int.from_bytes(data[place + 5 : place + 7], "big")
-        place += 2 + length
+            return int.from_bytes(data[position + 7 : position + 9], "big"), int.from_bytes(data[position + 5 : position + 7], "big")
+        position += 2 + length
     return None

@@ -68,11 +68,11 @@ def as_text(value: Any) -> str:
 
 def _table(value: Any) -> Table | None:
     """Return the value as a table for the person; of several values the first that is one."""
-    for one in value if isinstance(value, list | tuple) and len(value) <= MAX_ITEMS else (value,):
-        if type(one) in PLAIN:
+    for item in value if isinstance(value, list | tuple) and len(value) <= MAX_ITEMS else (value,):
+        if type(item) in PLAIN:
             continue
         try:
-            table = frame_table(one)
+            table = frame_table(item)
         except Exception:  # an odd table must not fail the tool: its text is there
             return None
         if table is not None:
@@ -91,7 +91,7 @@ def _one_by_one(items: Sequence[Any]) -> tuple[Text | Image, ...]:
             parts.append(item)
             continue
         figure = figure_of(item)
-        if figure is not None and any(figure is one for one in seen):
+        if figure is not None and any(figure is earlier for earlier in seen):
             continue
         picture = picture_of(item) if len(seen) < MAX_PICTURES else None
         if picture is None:

@@ -74,8 +74,8 @@ class Signature:
 
     def _positional(self, keywords: dict[str, Any]) -> list[Any]:
         """Remove and return the positional-only arguments, up to the last that was given; gaps get their default."""
-        given = [index for index, name in enumerate(self.positional) if name in keywords]
-        names = self.positional[: given[-1] + 1] if given else ()
+        indexes = [index for index, name in enumerate(self.positional) if name in keywords]
+        names = self.positional[: indexes[-1] + 1] if indexes else ()
         return [keywords.pop(name) if name in keywords else self.defaults[name] for name in names]
 
 
@@ -237,13 +237,13 @@ def _read_docstring(function: Callable[..., Any], *, is_short: bool) -> _Docstri
         for parameter in parsed.params
         for name in parameter.arg_name.split(", ")  # NumPy's style lets parameters share a line
     ]
-    told = {name: one.description for name, one in described if one.description}
-    types = {name: one.type_name for name, one in described if one.type_name}
+    descriptions = {name: documented.description for name, documented in described if documented.description}
+    types = {name: documented.type_name for name, documented in described if documented.type_name}
     if is_short:
         description = short_description(description)
-        told = {name: shortened(text) for name, text in told.items()}
+        descriptions = {name: shortened(text) for name, text in descriptions.items()}
         types = {name: shortened(text) for name, text in types.items()}
-    return _Docstring(description, told, types)
+    return _Docstring(description, descriptions, types)
 
 
 def _shown(hint: Any) -> str:
@@ -258,8 +258,8 @@ def _shown(hint: Any) -> str:
 def refused_arguments(name: str, arguments: Any, schema: dict[str, Any], otherwise: str = "") -> ToolOutcome:
     """Return the error result for arguments that do not fit a tool. ``otherwise``: the problem if JSON Schema finds none."""
     is_object = isinstance(arguments, dict)
-    found = (problems(arguments, schema) or [otherwise]) if is_object else no_object(arguments, schema)
-    listed = "\n".join(f"- {problem}" for problem in found)
+    reasons = (problems(arguments, schema) or [otherwise]) if is_object else no_object(arguments, schema)
+    listed = "\n".join(f"- {problem}" for problem in reasons)
     return failure(
         "invalid_arguments",
         f"The arguments do not fit {name}, which was not run:\n{listed}",
@@ -269,18 +269,18 @@ def refused_arguments(name: str, arguments: Any, schema: dict[str, Any], otherwi
 
 def problems(arguments: Any, schema: dict[str, Any]) -> list[str]:
     """Return all that is wrong with the arguments, one sentence each, as JSON Schema sees it; nothing if it cannot say."""
-    known = list(schema.get("properties", {}))
-    found: list[str] = []
+    names = list(schema.get("properties", {}))
+    sentences: list[str] = []
     try:
         errors = schema_errors(schema, arguments)
     except UnusableSchema:  # such as a pattern that only Python understands
         return []
     for error in errors:
         if error.keyword == "additionalProperties" and not error.where:
-            found += [with_names(f"There is no argument {name!r}.", name, known) for name in error.unexpected]
+            sentences += [with_names(f"There is no argument {name!r}.", name, names) for name in error.unexpected]
         else:
-            found.append(error.sentence)
-    return found
+            sentences.append(error.sentence)
+    return sentences
 
 
 def no_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
@@ -290,12 +290,12 @@ def no_object(arguments: Any, schema: dict[str, Any]) -> list[str]:
     """
     if isinstance(arguments, str):
         came = arguments
-        problem, place = _text_problem(came)
+        problem, position = _text_problem(came)
     else:
         came = msgspec.json.encode(arguments).decode()
         kind = {list: "a list", int: "a number", float: "a number"}.get(type(arguments), came)
-        problem, place = f"they must be an object, not {kind}", 0
-    start = max(0, place - MAX_SHOWN // 2)
+        problem, position = f"they must be an object, not {kind}", 0
+    start = max(0, position - MAX_SHOWN // 2)
     end = start + MAX_SHOWN
     shown = f"{'… ' if start else ''}{came[start:end]}{' …' if len(came) > end else ''}"
     names = ", ".join(schema.get("properties", {}))

@@ -48,13 +48,13 @@ def named_subject(spec: ToolSpec, settings: Mapping[str, Any]) -> Subject | None
     """
     named: dict[str, str] = {kind: settings[kind] for kind in KINDS if settings.get(kind)}
     content = settings.get("content", "")
-    known = spec.input_schema.get("properties", {})
+    properties = spec.input_schema.get("properties", {})
     for parameter in (*named.values(), *([content] if content else ())):
-        if parameter not in known:
-            raise InvalidTool(f"{spec.name} has no parameter {parameter!r}", near(str(parameter), known))
+        if parameter not in properties:
+            raise InvalidTool(f"{spec.name} has no parameter {parameter!r}", near(str(parameter), properties))
     if len(named) > 1 or (content and "path" not in named):
-        what = f"{spec.name} names {', '.join([*named, *(['content'] if content else [])])}"
-        raise InvalidTool(what, "Name one parameter: a command, a path or a url; a path may have content beside it")
+        problem = f"{spec.name} names {', '.join([*named, *(['content'] if content else [])])}"
+        raise InvalidTool(problem, "Name one parameter: a command, a path or a url; a path may have content beside it")
     return next((Subject(kind, named[kind], content) for kind in KINDS if kind in named), None)
 
 
@@ -65,8 +65,8 @@ def value_of_subject(tool: Any, arguments: Any) -> str | None:
     if subject is None or not isinstance(arguments, dict):
         return None
     properties = tool.spec.input_schema.get("properties", {})
-    found = arguments.get(subject.argument, properties.get(subject.argument, {}).get("default"))
-    return found if isinstance(found, str) else None
+    value = arguments.get(subject.argument, properties.get(subject.argument, {}).get("default"))
+    return value if isinstance(value, str) else None
 
 
 def shows_change(tool: Any) -> bool:
@@ -129,5 +129,5 @@ def nature_of(tool: Any, arguments: Any, work_dir: Path) -> CallNature | None:
     nature = getattr(tool, "nature", None)
     if nature is None:
         return None
-    found: CallNature = nature(arguments, work_dir)
-    return found
+    result: CallNature = nature(arguments, work_dir)
+    return result

@@ -102,11 +102,11 @@ def limit_reached() -> ToolOutcome:
 
 def interrupted(tool: str, asked: Iterable[AskedQuestion] = ()) -> ToolOutcome:
     """Return the result for a call that had not ended when the process died. ``asked``: what it had asked the person."""
-    told = (
+    notice = (
         f"The process died while {tool} was running, and it was not run again. It may have taken effect, wholly, in part or "
         "not at all: look at what there is before you call it again."
     )
-    return failure("interrupted", "\n".join([told, *filter(None, map(_answer_kept, asked))]))
+    return failure("interrupted", "\n".join([notice, *filter(None, map(_answer_kept, asked))]))
 
 
 def _answer_kept(asked: AskedQuestion) -> str:
@@ -135,9 +135,9 @@ def edited(outcome: ToolOutcome, call: ToolCall) -> ToolOutcome:
 
 def users_traceback(error: BaseException) -> str:
     """Return the traceback with the person's own frames and the last one, without agentnb's, for all errors of the chain."""
-    told = traceback.TracebackException.from_exception(error)
-    _leave_out_ours(told, set())
-    return encodable("".join(told.format()))
+    trace = traceback.TracebackException.from_exception(error)
+    _leave_out_ours(trace, set())
+    return encodable("".join(trace.format()))
 
 
 def traceback_of_own_code(error: BaseException) -> str:
@@ -157,9 +157,9 @@ def _leave_out_ours(told: traceback.TracebackException, seen: set[int]) -> None:
     # Of libraries that the tool called, only the last frame is kept.
     frames = [frame for frame in frames[:-1] if not frame.filename.startswith(LIBRARIES)] + frames[-1:]
     told.stack = traceback.StackSummary.from_list(frames)
-    for other in (told.__cause__, told.__context__, *(told.exceptions or ())):
-        if other is not None:
-            _leave_out_ours(other, seen)
+    for linked in (told.__cause__, told.__context__, *(told.exceptions or ())):
+        if linked is not None:
+            _leave_out_ours(linked, seen)
 
 
 def too_many_levels(name: str, most: int) -> ToolOutcome:

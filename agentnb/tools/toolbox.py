@@ -44,8 +44,8 @@ class Toolbox:
         name = tool.spec.name
         self.check_free(tool)
         if is_too_deep(tool.spec.input_schema):
-            what = f"The schema of tool {name} is nested deeper than {MAX_DEPTH} levels"
-            raise InvalidTool(what, "Let it take a text, such as JSON, where its arguments are that deep")
+            problem = f"The schema of tool {name} is nested deeper than {MAX_DEPTH} levels"
+            raise InvalidTool(problem, "Let it take a text, such as JSON, where its arguments are that deep")
         self._tools[name] = tool
         self.specs = (*self.specs, tool.spec)
 
@@ -58,47 +58,47 @@ class Toolbox:
     def with_tool(self, tool: Tool) -> Toolbox:
         """Return a toolbox with these tools and one more, at the end."""
         self.check_free(tool)
-        other = self.knowing(tool)
-        other.specs = (*self.specs, tool.spec)
-        return other
+        toolbox = self.knowing(tool)
+        toolbox.specs = (*self.specs, tool.spec)
+        return toolbox
 
     def with_tools(self, tools: Iterable[Tool], hidden: Iterable[Tool] = ()) -> Toolbox:
         """Return a toolbox with these tools and more, at the end; the ``hidden`` ones run without being advertised."""
         shown, more = [*tools], [*hidden]
         for tool in (*shown, *more):
             self.check_free(tool)
-        other = Toolbox()
-        other._tools = self._tools | {tool.spec.name: tool for tool in (*shown, *more)}
-        other.specs, other.servers = (*self.specs, *[tool.spec for tool in shown]), self.servers
-        return other
+        toolbox = Toolbox()
+        toolbox._tools = self._tools | {tool.spec.name: tool for tool in (*shown, *more)}
+        toolbox.specs, toolbox.servers = (*self.specs, *[tool.spec for tool in shown]), self.servers
+        return toolbox
 
     def advertising(self, specs: Iterable[ToolSpec]) -> Toolbox:
         """Return a toolbox with these tools that advertises them as these ones, in this order."""
-        other = self.with_tools(())
-        other.specs = tuple(specs)
-        return other
+        toolbox = self.with_tools(())
+        toolbox.specs = tuple(specs)
+        return toolbox
 
     def knowing(self, tool: Tool) -> Toolbox:
         """Return a toolbox that also runs this tool, without advertising it to the model."""
-        other = Toolbox()
-        other._tools = self._tools | {tool.spec.name: tool}
-        other.specs, other.servers = self.specs, self.servers
-        return other
+        toolbox = Toolbox()
+        toolbox._tools = self._tools | {tool.spec.name: tool}
+        toolbox.specs, toolbox.servers = self.specs, self.servers
+        return toolbox
 
     def with_words(self, words: Iterable[str]) -> Toolbox:
         """Return a toolbox with these tools and those that the words stand for, but for names that are taken.
 
         Words stand for built-in tools, for MCP servers, and for tools of servers that are named here.
         """
-        other, words = Toolbox(), [*map(registry_name, words)]
-        other._tools, other.specs = dict(self._tools), self.specs
-        other.servers = with_given((*self.servers, *filter(None, map(server_tools, words))))
-        of_servers = [item for word in words if word not in self._tools and (item := other._tool_of_server(word))]
-        other.servers = with_given((*other.servers, *of_servers))
+        toolbox, words = Toolbox(), [*map(registry_name, words)]
+        toolbox._tools, toolbox.specs = dict(self._tools), self.specs
+        toolbox.servers = with_given((*self.servers, *filter(None, map(server_tools, words))))
+        of_servers = [item for word in words if word not in self._tools and (item := toolbox._tool_of_server(word))]
+        toolbox.servers = with_given((*toolbox.servers, *of_servers))
         for tool in [tool for word in words if word not in self._tools for tool in tools_of_word(word)]:
-            if tool.spec.name not in other._tools:
-                other.register(tool)
-        return other
+            if tool.spec.name not in toolbox._tools:
+                toolbox.register(tool)
+        return toolbox
 
     def of_word(self, word: str) -> tuple[Tool | ServerTools, ...]:
         """Return the tools that a word of a file stands for: the one of this name, else those of a group of built-in tools.
@@ -109,8 +109,8 @@ class Toolbox:
         if own is not None:
             return (own,)
         if (named := server_tools(word)) is not None:
-            given = next((item.server for item in self.servers if item.name == named.name), None)
-            return (replace(named, server=named.server or given),)
+            registered = next((item.server for item in self.servers if item.name == named.name), None)
+            return (replace(named, server=named.server or registered),)
         if (of_server := self._tool_of_server(word)) is not None:
             return (of_server,)
         return tuple([self._tools.get(tool.spec.name, tool) for tool in tools_of_word(word)])
@@ -121,8 +121,8 @@ class Toolbox:
 
     def _tool_of_server(self, name: str) -> ServerTools | None:
         """Return the tool of this name of a server that is named here; None if there is none, or not only one."""
-        found = {item.name: item for item in self.servers if may_be_of(item.name, name)}
-        return replace(*found.values(), tool=name) if len(found) == 1 else None
+        candidates = {item.name: item for item in self.servers if may_be_of(item.name, name)}
+        return replace(*candidates.values(), tool=name) if len(candidates) == 1 else None
 
     @property
     def is_empty(self) -> bool:
@@ -142,11 +142,11 @@ class Toolbox:
 
     def get(self, name: str) -> Tool | None:
         """Return the tool of this name, or of a word such as ``mcp:clock/now`` whatever its name is; None if there is none."""
-        found = self._tools.get(name)
-        if found is None and name.startswith(PREFIX):
+        tool = self._tools.get(name)
+        if tool is None and name.startswith(PREFIX):
             origins = [(tool, origin) for tool in self if (origin := origin_of(tool)) is not None]
-            return next((tool for tool, one in origins if name == f"{PREFIX}{one.server}/{one.tool}"), None)
-        return found
+            return next((tool for tool, origin in origins if name == f"{PREFIX}{origin.server}/{origin.tool}"), None)
+        return tool
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())

@@ -28,7 +28,7 @@ class ToolGroup:
     """The names of its tools, in their order."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(self)}  # its tools are made again
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # its tools are made again
 
     @cached_property
     def tools(self) -> tuple[BuiltinTool, ...]:
@@ -43,8 +43,8 @@ class ToolGroup:
     def as_logged(self) -> dict[str, Any]:
         """The settings that differ from the defaults, as plain data without secrets."""
         default = type(self)()
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: value for name, value in found.items() if value != getattr(default, name)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value != getattr(default, name)}
 
     @classmethod
     def of_log(cls, logged: Mapping[str, Any], *, is_trusted: bool) -> ToolGroup:
@@ -52,8 +52,8 @@ class ToolGroup:
 
         Raises `SettingsError` for settings that only the person can give again.
         """
-        known = {one.name for one in fields(cls)}
-        return cls(**{name: value for name, value in logged.items() if name in known})
+        names = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in logged.items() if name in names})
 
     def check_usable(self) -> None:
         """Raise `SettingsError`, with what to install or set, if its tools cannot work here."""

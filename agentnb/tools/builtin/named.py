@@ -54,8 +54,8 @@ def tools_of_word(word: str, groups: Groups | None = None) -> tuple[Tool, ...]:
     group = word if word in GROUPS else GROUP_OF.get(word)
     if group is None:
         return ()
-    made = (groups or {}).get(group) or default_group(group)
-    return made.tools if word in GROUPS else (tool_of_group(made, word),)
+    instance = (groups or {}).get(group) or default_group(group)
+    return instance.tools if word in GROUPS else (tool_of_group(instance, word),)
 
 
 def tools_of(value: Any, groups: Groups | None = None) -> tuple[Tool, ...]:
@@ -66,12 +66,12 @@ def tools_of(value: Any, groups: Groups | None = None) -> tuple[Tool, ...]:
     Raises `UnknownTool` for another word, `InvalidTool` for what cannot be a tool.
     """
     if isinstance(value, str) and not value.startswith(PREFIX):
-        found = tools_of_word(value, groups)
-        if not found:
+        tools = tools_of_word(value, groups)
+        if not tools:
             raise UnknownTool(
                 f"tools= holds the text {value!r}, not a function or a built-in tool", (*nearest(value, WORDS), _hint(value))
             )
-        return found
+        return tools
     if isinstance(value, ToolGroup):
         return value.tools
     if server_tools(value) is not None:
@@ -113,8 +113,8 @@ def _is_builtin(name: object) -> bool:
 
 def logged_builtins(tools: Iterable[Tool]) -> dict[str, Any]:
     """Return the built-in tools among these for the settings of a log: by name, the settings of their groups."""
-    found = {tool.spec.name: tool.group.as_logged for tool in tools if isinstance(tool, BuiltinTool)}
-    return {LOGGED: found} if found else {}
+    settings = {tool.spec.name: tool.group.as_logged for tool in tools if isinstance(tool, BuiltinTool)}
+    return {LOGGED: settings} if settings else {}
 
 
 def builtins_again(
@@ -127,14 +127,14 @@ def builtins_again(
     logged = settings.get(LOGGED)
     if not isinstance(logged, dict):
         return []
-    known = set(given)
-    found: list[Tool] = []
+    given_names = set(given)
+    tools: list[Tool] = []
     for name in names:
         group, of_group = GROUP_OF.get(name), logged.get(name)
-        if name not in known and group is not None and isinstance(of_group, dict):
-            made = GROUPS[group].of_log(of_group, is_trusted=is_trusted) if of_group else default_group(group)
-            found.append(tool_of_group(made, name))
-    return found
+        if name not in given_names and group is not None and isinstance(of_group, dict):
+            instance = GROUPS[group].of_log(of_group, is_trusted=is_trusted) if of_group else default_group(group)
+            tools.append(tool_of_group(instance, name))
+    return tools
 
 
 def own_tools(names: Collection[str] | None) -> list[str]:

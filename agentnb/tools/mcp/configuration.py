@@ -75,11 +75,11 @@ class Configuration:
 
     def server(self, name: str) -> MCPServer:
         """Return the server of this name. Raises `SettingsError` if none is configured, or the variable cannot be read."""
-        found = self._given.get(name) or self._of_variable().named(name)
-        if found is None:
+        server = self._given.get(name) or self._of_variable().named(name)
+        if server is None:
             advice: tuple[AnyAdvice, ...] = (*nearest(name, self.servers), AddServer(name, lead="Configure it"))
             raise SettingsError(f"There is no MCP server {name}", advice)
-        return found
+        return server
 
     def source(self, name: str) -> str:
         """Return where a server is configured: `TYPED`, a file, or the variable; empty for one that is not."""

@@ -34,8 +34,8 @@ class Document:
 
     def error(self, path: Keys, what: str, advice: Advised = "") -> SettingsError:
         """Return the error about the value at this path."""
-        known = next((path[:end] for end in range(len(path), -1, -1) if path[:end] in self.offsets), None)
-        where = self.source if known is None else place(self.source, self.text, self.offsets[known])
+        prefix = next((path[:end] for end in range(len(path), -1, -1) if path[:end] in self.offsets), None)
+        where = self.source if prefix is None else place(self.source, self.text, self.offsets[prefix])
         return SettingsError(f"{where}: {what}", advice)
 
 
@@ -59,14 +59,14 @@ def read_document(text: str, source: str) -> Document:
     try:
         value, offsets = form.read(text)
     except _Unreadable as error:
-        what, offset = error.args
+        problem, offset = error.args
         where = source if offset is None else place(source, text, offset)
-        raise SettingsError(f"{where}: not valid {form.name}: {what}") from None
+        raise SettingsError(f"{where}: not valid {form.name}: {problem}") from None
     except RecursionError:
         raise SettingsError(f"{source}: not valid {form.name}: lists or objects in too many others") from None
     document = Document(source, text, value, offsets)
-    for path, found in _texts(value, ()):
-        if any("\ud800" <= char <= "\udfff" for char in found):
+    for path, string in _texts(value, ()):
+        if any("\ud800" <= char <= "\udfff" for char in string):
             raise document.error(path, "a text has half of a character", "Write the whole character")
     return document
 
@@ -90,8 +90,8 @@ def _read_json(text: str) -> tuple[Any, dict[Keys, int]]:
 
         value, problem, end = json5.parse(text)
         if problem:
-            what = "it ends too early" if end >= len(text) else "unexpected text"
-            raise _Unreadable(*((what, end) if end > error.pos else (error.msg, error.pos))) from None
+            message = "it ends too early" if end >= len(text) else "unexpected text"
+            raise _Unreadable(*((message, end) if end > error.pos else (error.msg, error.pos))) from None
     except ValueError:
         raise _Unreadable("a number is too long", None) from None
     return value, _located(text)
@@ -145,19 +145,19 @@ def _read_yaml(text: str) -> tuple[Any, dict[Keys, int]]:
             return [plain(item, (*path, index)) for index, item in enumerate(node.value)]
         if node.id != "mapping":
             return reader.constructor.construct_object(node)
-        found, merged = dict[str, Any](), dict[str, Any]()
+        values, merged = dict[str, Any](), dict[str, Any]()
         for key, item in node.value:
             name = str(key.value)
             if key.tag == _MERGE:
-                for one in item.value if item.id == "sequence" else [item]:
-                    if one.id != "mapping":
+                for merged_node in item.value if item.id == "sequence" else [item]:
+                    if merged_node.id != "mapping":
                         raise _Unreadable(f"{name} takes objects", key.start_mark.index)
-                    merged = plain(one, (*path, name, len(offsets))) | merged
+                    merged = plain(merged_node, (*path, name, len(offsets))) | merged
                 continue
-            if name in found:
+            if name in values:
                 raise _Unreadable(f"{name[:MAX_KEY]!r} is written twice", key.start_mark.index)
-            found[name] = plain(item, (*path, name))
-        return merged | found
+            values[name] = plain(item, (*path, name))
+        return merged | values
 
     try:
         node = reader.compose(text)

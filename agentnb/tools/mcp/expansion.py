@@ -48,17 +48,17 @@ def translated(text: str, key: str | int, folder: Path | None, *, has_bare_varia
     ``key``: the setting, or the place in a list; ``folder``: that of the work. Raises `SettingsError`, with a line that works,
     for a variable that only its program can fill.
     """
-    for what, pattern in _REFUSED.items():
+    for reason, pattern in _REFUSED.items():
         if match := pattern.search(text):
             name = re.sub(r"\W", "_", match[1]).upper()
             value, then = f"${{{name}}}", f', and set it: os.environ["{name}"] = ...'
-            if what.startswith("{}"):
+            if reason.startswith("{}"):
                 value, then = "/THAT/FOLDER", ""
             around = [part if _PLAIN.fullmatch(part) else "..." for part in (text[: match.start()], text[match.end() :])]
             setting = f'"{key}": ' if isinstance(key, str) else ""
-            raise SettingsError(what.format(*match.group(0, 1)), f'Write {setting}"{value.join(around)}"{then}')
-    for pattern, here in _AS_OTHERS_WRITE:
-        text = pattern.sub(here, text)
+            raise SettingsError(reason.format(*match.group(0, 1)), f'Write {setting}"{value.join(around)}"{then}')
+    for pattern, replacement in _AS_OTHERS_WRITE:
+        text = pattern.sub(replacement, text)
     workspace = folder or Path.cwd()
     places = (str(workspace), str(Path.home()), workspace.name, os.sep)
     text = _FOLDERS.sub(lambda match: places[(match.lastindex or 1) - 1], text)

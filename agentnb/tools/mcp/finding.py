@@ -39,14 +39,14 @@ def next_offer(own: int, servers: Sequence[str], before: Iterable[str] = (), wan
     ``own``: the number of tools that every request offers; ``before``: the tools that the last one had after these, which keep
     their order; ``wanted``: those that the person named one by one, and those that the model found.
     """
-    known = dict.fromkeys(servers)
-    kept = [name for name in dict.fromkeys(before) if name in known or name == FIND_TOOLS]
-    if own + len(known) <= MAX_OFFERED:
-        return Offer(tuple(dict.fromkeys([*kept, *known])))
-    wanted = [name for name in wanted if name in known]
-    is_enough = len({*kept, *wanted} - {FIND_TOOLS}) == len(known)
+    offered = dict.fromkeys(servers)
+    kept = [name for name in dict.fromkeys(before) if name in offered or name == FIND_TOOLS]
+    if own + len(offered) <= MAX_OFFERED:
+        return Offer(tuple(dict.fromkeys([*kept, *offered])))
+    wanted = [name for name in wanted if name in offered]
+    is_enough = len({*kept, *wanted} - {FIND_TOOLS}) == len(offered)
     shown = dict.fromkeys([*kept, *([] if is_enough else [FIND_TOOLS]), *wanted])
-    return Offer(tuple(shown), tuple([name for name in known if name not in shown]))
+    return Offer(tuple(shown), tuple([name for name in offered if name not in shown]))
 
 
 class ToolFinder:
@@ -78,20 +78,20 @@ class ToolFinder:
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Return the tools that fit best, which the next request offers."""
-        given = arguments if isinstance(arguments, dict) else {}
-        query, limit = given.get("query"), given.get("limit", DEFAULT_FOUND)
+        parameters = arguments if isinstance(arguments, dict) else {}
+        query, limit = parameters.get("query"), parameters.get("limit", DEFAULT_FOUND)
         if not isinstance(query, str) or type(limit) is not int or not 1 <= limit <= MAX_FOUND:
             problem = f"query must be a text, and limit a number from 1 to {MAX_FOUND}."
             return failure("invalid_arguments", problem, 'Call it as {"query": "list files"}.')
-        found = ranked(query, self._tools())[:limit]
-        if not found:
+        matches = ranked(query, self._tools())[:limit]
+        if not matches:
             advice = "Use other words, or go on with the tools that you have."
             return failure("nothing_found", "No tool of a server has one of these words.", advice)
-        new = self._offer([tool.spec.name for tool in found])
-        lines = {tool.spec.name: _line(tool.spec) for tool in found}
+        new = self._offer([tool.spec.name for tool in matches])
+        lines = {tool.spec.name: _line(tool.spec) for tool in matches}
         offered = [FOUND, *[lines[name] for name in new]] if new else []
-        known = [line for name, line in lines.items() if name not in new]
-        return ToolOutcome(True, (Text("\n".join([*offered, *([KNOWN, *known] if known else [])])),))
+        repeated = [line for name, line in lines.items() if name not in new]
+        return ToolOutcome(True, (Text("\n".join([*offered, *([KNOWN, *repeated] if repeated else [])])),))
 
 
 def _described(servers: Mapping[str, int]) -> str:
@@ -154,9 +154,9 @@ def ranked(query: str, tools: Sequence[MCPTool]) -> list[MCPTool]:
     Rare words count more, and words of the name; a misspelt or related word counts less.
     """
     texts = [_words_of(tool) for tool in tools]
-    known = Counter(word for words in texts for word in words)
-    wanted = [_meant(word, known) for word in dict.fromkeys(_words(query[:MAX_QUERY_CHARACTERS]))]
-    rarity = {word: log(1 + len(texts) / count) for word, count in known.items()}
+    counts = Counter(word for words in texts for word in words)
+    wanted = [_meant(word, counts) for word in dict.fromkeys(_words(query[:MAX_QUERY_CHARACTERS]))]
+    rarity = {word: log(1 + len(texts) / count) for word, count in counts.items()}
     scores = [
         sum(
             [
@@ -167,7 +167,7 @@ def ranked(query: str, tools: Sequence[MCPTool]) -> list[MCPTool]:
         for words in texts
     ]
     order = sorted(range(len(tools)), key=lambda place: -scores[place])
-    return [tools[place] for place in order if scores[place] > 0]
+    return [tools[index] for index in order if scores[index] > 0]
 
 
 def _words(text: str) -> list[str]:
@@ -191,11 +191,11 @@ def _meant(word: str, known: Mapping[str, int]) -> dict[str, float]:
     """Return the known words that a word of a query may mean, each with the share with which it counts."""
     from rapidfuzz import fuzz, process
 
-    meant = dict.fromkeys([other for other in _related.get(word, ()) if other in known], RELATED_WEIGHT)
+    meant = dict.fromkeys([synonym for synonym in _related.get(word, ()) if synonym in known], RELATED_WEIGHT)
     for similar, _, _ in process.extract(word, known.keys(), scorer=fuzz.ratio, score_cutoff=_MIN_SIMILARITY):
         meant[similar] = SIMILAR_WEIGHT
     return meant | ({word: 1.0} if word in known else {})
 
 
-_related = {_stem(word): tuple([_stem(other) for other in group.split()]) for group in _RELATED for word in group.split()}
+_related = {_stem(word): tuple([_stem(synonym) for synonym in group.split()]) for group in _RELATED for word in group.split()}
 _ignored = frozenset(_IGNORED.split())

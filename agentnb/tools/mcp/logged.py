@@ -42,33 +42,33 @@ class LoggedServer:
 
 def logged_servers(items: Iterable[ServerTools]) -> dict[str, Any]:
     """Return these servers for the settings of a log; their values of ``env`` and ``headers`` are left out."""
-    found: dict[str, dict[str, Any]] = {}
+    entries: dict[str, dict[str, Any]] = {}
     for item in items:
         if item.server is not None:
-            entry = found.setdefault(item.name, {**item.server.as_logged, "tools": []})
+            entry = entries.setdefault(item.name, {**item.server.as_logged, "tools": []})
             entry["tools"].append(item.tool)
-    for entry in found.values():
+    for entry in entries.values():
         if not all(entry["tools"]):
             del entry["tools"]
-    return {SERVERS: encodable_data(found)} if found else {}
+    return {SERVERS: encodable_data(entries)} if entries else {}
 
 
 def servers_of_log(settings: Mapping[str, Any]) -> dict[str, LoggedServer]:
     """Return the servers in the settings of a log, by name; entries that cannot be servers are left out."""
     logged = settings.get(SERVERS)
-    found: dict[str, LoggedServer] = {}
+    servers: dict[str, LoggedServer] = {}
     for name, entry in logged.items() if isinstance(logged, dict) else ():
         target = entry.get("command_or_url") if isinstance(entry, dict) else None
         if isinstance(target, str) and is_name(name):
             args, roots, tools = (_texts(entry.get(key)) for key in ("args", "roots", "tools"))
-            found[name] = LoggedServer(name, target_text(target, args, roots), tools)
-    return found
+            servers[name] = LoggedServer(name, target_text(target, args, roots), tools)
+    return servers
 
 
 def without_tools_of_servers(settings: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     """Return the names of tools that cannot be of a server in the settings of a log."""
     servers = servers_of_log(settings)
-    return [name for name in names if not (servers and name == FIND_TOOLS) and not any(may_be_of(one, name) for one in servers)]
+    return [name for name in names if not (servers and name == FIND_TOOLS) and not any(may_be_of(server, name) for server in servers)]
 
 
 def _texts(value: Any) -> tuple[str, ...]:

@@ -88,8 +88,8 @@ PRODUCTS = (
 )
 
 PLACES = {
-    tuple(place.split()): [product for product in PRODUCTS if place in product.places]
-    for place in dict.fromkeys(place for product in PRODUCTS for place in product.places)
+    tuple(keys.split()): [product for product in PRODUCTS if keys in product.places]
+    for keys in dict.fromkeys(keys for product in PRODUCTS for keys in product.places)
 }
 """The products that have their servers at each place; the last one is that of a file without a mark of the others."""
 

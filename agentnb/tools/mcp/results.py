@@ -33,7 +33,7 @@ def outcome_of(given: Any, output_schema: dict[str, Any] | None = None) -> ToolO
     marked.
     """
     raw = given if isinstance(given, Mapping) else {"content": given}
-    structured, others = raw.get("structuredContent"), {key: one for key, one in raw.items() if key not in _FIELDS}
+    structured, others = raw.get("structuredContent"), {key: field_value for key, field_value in raw.items() if key not in _FIELDS}
     content = raw.get("content", others if structured is None else None) or []
     parts = parts_of(content if isinstance(content, list) else [content])
     if structured is not None and not parts:
@@ -107,8 +107,8 @@ def resource_part(resource: Mapping[str, Any]) -> Text | Image:
     """Return the contents of a resource as the model gets them."""
     if isinstance(resource.get("text"), str):
         return _text(resource["text"])
-    told = f"(the resource {_word(resource, 'uri')}, {_word(resource, 'mimeType') or 'bytes'})"
-    return _image(resource["blob"]) or Text(told)
+    note = f"(the resource {_word(resource, 'uri')}, {_word(resource, 'mimeType') or 'bytes'})"
+    return _image(resource["blob"]) or Text(note)
 
 
 def _word(block: Mapping[str, Any], key: str) -> str:
@@ -120,8 +120,8 @@ def _shortened(value: Any) -> Any:
     if isinstance(value, str) and len(value) > MAX_ODD_CHARACTERS:
         return f"{value[:MAX_ODD_CHARACTERS]} … ({len(value):,} characters)"
     if isinstance(value, dict):
-        return {key: _shortened(one) for key, one in value.items()}
-    return [_shortened(one) for one in value] if isinstance(value, list) else value
+        return {key: _shortened(item) for key, item in value.items()}
+    return [_shortened(item) for item in value] if isinstance(value, list) else value
 
 
 def _text(text: str) -> Text:

@@ -73,11 +73,11 @@ class MCPServer:
             self._check_texts(setting, enumerate(getattr(self, setting)), kinds)
         object.__setattr__(self, "roots", tuple([str(home_expanded(root).absolute()) for root in self.roots]))
         for setting in ("env", "headers"):
-            given = getattr(self, setting)
-            if not isinstance(given, Mapping):
+            mapping = getattr(self, setting)
+            if not isinstance(mapping, Mapping):
                 raise self._wrong("not an object with a text for each name", setting)
-            self._check_texts(setting, given.items())
-            object.__setattr__(self, setting, dict(given))
+            self._check_texts(setting, mapping.items())
+            object.__setattr__(self, setting, dict(mapping))
         if self.transport not in ("", "stdio", "http"):
             raise self._wrong("neither stdio nor http", "transport")
         for setting, seconds in (("timeout", self.timeout), ("max_seconds", self.max_seconds)):
@@ -85,8 +85,8 @@ class MCPServer:
             if not is_time and (setting, seconds) != ("timeout", None):
                 raise self._wrong("not a number of seconds above 0", setting)
         if self.is_remote and "@" in self.command_or_url.partition("://")[2].partition("/")[0]:
-            what = f"The address of the MCP server {self.name} holds a user name or password"
-            raise SettingsError(what, 'Send it as a header: headers={"Authorization": "Bearer ${TOKEN}"}')
+            problem = f"The address of the MCP server {self.name} holds a user name or password"
+            raise SettingsError(problem, 'Send it as a header: headers={"Authorization": "Bearer ${TOKEN}"}')
         wrong = ("env", "args") if self.is_remote else ("headers",)
         for setting in wrong:
             if getattr(self, setting):
@@ -101,9 +101,9 @@ class MCPServer:
 
     def _wrong(self, problem: str, *path: str | int) -> WrongSetting:
         """Return the error about a setting, or an item of it."""
-        setting, *at = [f"item {one + 1}" if isinstance(one, int) else str(one)[:MAX_SHOWN] for one in path]
-        what = f"{at[0]} of {setting}" if at else setting
-        return WrongSetting(f"{what} of the MCP server {self.name} is {problem}", _EXAMPLE, path)
+        setting, *at = [f"item {key + 1}" if isinstance(key, int) else str(key)[:MAX_SHOWN] for key in path]
+        subject = f"{at[0]} of {setting}" if at else setting
+        return WrongSetting(f"{subject} of the MCP server {self.name} is {problem}", _EXAMPLE, path)
 
     def __repr__(self) -> str:
         return f"MCPServer({self.name!r}, {self.target!r})"
@@ -182,12 +182,12 @@ def with_given(items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
 
     Raises `InvalidTool` for two servers of one name.
     """
-    found, given = [*items], dict[str, MCPServer]()
-    for item in found:
-        if item.server is not None and (known := given.setdefault(item.name, item.server)) != item.server:
-            both = known.target if known.target == item.server.target else f"{known.target} and {item.server.target}"
+    listed, by_name = [*items], dict[str, MCPServer]()
+    for item in listed:
+        if item.server is not None and (earlier := by_name.setdefault(item.name, item.server)) != item.server:
+            both = earlier.target if earlier.target == item.server.target else f"{earlier.target} and {item.server.target}"
             raise InvalidTool(f"Two MCP servers have the name {item.name}: {both}", "Give one of them another name")
-    return tuple(dict.fromkeys([replace(item, server=given.get(item.name)) for item in found]))
+    return tuple(dict.fromkeys([replace(item, server=by_name.get(item.name)) for item in listed]))
 
 
 def target_text(command_or_url: str, args: Iterable[str], roots: Iterable[str | Path]) -> str:
@@ -216,8 +216,8 @@ def home_expanded(path: str | Path) -> Path:
 
 def is_address(text: str) -> bool:
     """Return whether a text is the address of a server."""
-    scheme, _, rest = text.partition("://")
-    return scheme.lower() in _SCHEMES and bool(rest)
+    scheme, _, remainder = text.partition("://")
+    return scheme.lower() in _SCHEMES and bool(remainder)
 
 
 def is_address_or_variable(text: str) -> bool:
@@ -233,8 +233,8 @@ def is_name(name: Any) -> bool:
 def check_name(name: Any) -> None:
     """Raise `SettingsError` for what cannot name a server."""
     if not is_name(name):
-        what = f"{name!r} cannot be the name of an MCP server"
-        raise SettingsError(what, "Letters, digits, _, . and - only, at most 64: mcp:clock")
+        problem = f"{name!r} cannot be the name of an MCP server"
+        raise SettingsError(problem, "Letters, digits, _, . and - only, at most 64: mcp:clock")
 
 
 def digest(value: Any) -> str:

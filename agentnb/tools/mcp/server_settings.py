@@ -80,20 +80,20 @@ def read_servers(text: str, source: str, folder: Path | None = None) -> ServerLi
     notes: list[str] = []
     entries = [*_entries(document, Path(folder or "", source).as_posix())]
     allowed, excluded = (
-        [name for place in places for _, names in _found(document.value, place.split()) for name in list_of(names)]
+        [name for key_path in places for _, names in _found(document.value, key_path.split()) for name in list_of(names)]
         for places in (ALLOWED, EXCLUDED)
     )
     of_projects = [name for _, name, path, _ in entries if path[:1] == ("projects",)]
-    for product, given, path, fields in entries:
-        name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", given).strip("-._")[:MAX_NAME] or f"server-{len(servers) + 1}"
-        if name != given:
-            notes.append(f"{repr(given[:MAX_SHOWN]) if given else 'A server without a name'} is called {name} here")
+    for product, written, path, fields in entries:
+        name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", written).strip("-._")[:MAX_NAME] or f"server-{len(servers) + 1}"
+        if name != written:
+            notes.append(f"{repr(written[:MAX_SHOWN]) if written else 'A server without a name'} is called {name} here")
         if name in servers:
-            if given not in of_projects:
+            if written not in of_projects:
                 raise document.error(path, f"there are two servers {name}", "Rename one of them")
             notes.append(f"{name} of {str(*path[-3:-2]) or 'all projects'} is left out: another has its name")
             continue
-        is_off = given in excluded or (allowed and given not in allowed)
+        is_off = written in excluded or (allowed and written not in allowed)
         entry = _Entry(document, product, path, name, folder, {**fields, "disabled": True} if is_off else fields)
         servers[name] = entry.server()
         notes += entry.notes
@@ -112,8 +112,8 @@ def read_variable(text: str, source: str) -> ServerList:
         if not (name and colon and command) or command.startswith("//"):
             raise SettingsError(f"{where}: a server has a name and a command", f"Write fs:/opt/fs-server, or JSON: {_FORM}")
         if any(char.isspace() for char in command):
-            what = f"{where}: the command of {name[:MAX_SHOWN]} has a blank, and the short form has no arguments"
-            raise SettingsError(what, f"Write JSON: {_FORM}")
+            problem = f"{where}: the command of {name[:MAX_SHOWN]} has a blank, and the short form has no arguments"
+            raise SettingsError(problem, f"Write JSON: {_FORM}")
         if ServerList(tuple(servers)).named(name) is not None:
             raise SettingsError(f"{where}: there are two servers {name}", "Rename one of them")
         try:
@@ -131,7 +131,7 @@ def _entries(document: Document, file: str) -> Iterator[tuple[Product, str, Keys
             if value is None or (not keys and is_found):
                 continue
             items = [*_items(document, path, value, is_guess=sharing[-1].is_guess)]
-            product = next((one for one in sharing if _is_of(one, file, [fields for _, _, fields in items])), sharing[-1])
+            product = next((candidate for candidate in sharing if _is_of(candidate, file, [fields for _, _, fields in items])), sharing[-1])
             is_found = is_found or bool(items) or not product.is_guess or value in ([], {})
             yield from ((product, *item) for item in items)
     if not is_found:
@@ -143,8 +143,8 @@ def _found(value: Any, keys: Sequence[str], path: Keys = ()) -> Iterator[tuple[K
     if not keys:
         yield path, value
     elif isinstance(value, dict):
-        here = str(Path.cwd()) if keys[0] == "*" else keys[0]
-        for key in [here] if here in value else value if keys[0] == "*" else ():
+        wanted = str(Path.cwd()) if keys[0] == "*" else keys[0]
+        for key in [wanted] if wanted in value else value if keys[0] == "*" else ():
             yield from _found(value[key], keys[1:], (*path, key))
 
 
@@ -176,17 +176,17 @@ def _is_of(product: Product, file: str, servers: list[dict[str, Any]]) -> bool:
     """Return whether a file is one of a product, by its path, or by settings or variables of its servers."""
     if file.endswith(product.files):
         return True
-    found: set[str] = set()
+    features: set[str] = set()
     for fields in servers:
-        found |= {*fields, f"type {fields.get('type')}"}
+        features |= {*fields, f"type {fields.get('type')}"}
         values = [text for key in ("env", "headers") if isinstance(texts := fields.get(key), dict) for text in texts.values()]
-        found |= {BARE for text in values if isinstance(text, str) and _BARE.fullmatch(text)}
-    return not found.isdisjoint(product.marks)
+        features |= {BARE for text in values if isinstance(text, str) and _BARE.fullmatch(text)}
+    return not features.isdisjoint(product.marks)
 
 
 def _flat(fields: dict[str, Any], path: Keys = ()) -> dict[str, list[tuple[Keys, Any]]]:
     """Return the settings of a server by the names they have here, each with its place; those without one by their own."""
-    found: dict[str, list[tuple[Keys, Any]]] = {}
+    result: dict[str, list[tuple[Keys, Any]]] = {}
     for key, value in fields.items():
         inner = {_SETTINGS.get(key, key): [((*path, key), value)]}
         if isinstance(value, dict) and key in GROUPS:
@@ -194,8 +194,8 @@ def _flat(fields: dict[str, Any], path: Keys = ()) -> dict[str, list[tuple[Keys,
         elif isinstance(value, dict) and key in _SPLIT:
             inner = _flat({_SPLIT[key].get(str(name), str(name)): item for name, item in value.items()}, (*path, key))
         for name, values in inner.items():
-            found.setdefault(name, []).extend(one for one in values if one[1] is not None or name == "timeout")
-    return found
+            result.setdefault(name, []).extend(entry for entry in values if entry[1] is not None or name == "timeout")
+    return result
 
 
 class _Entry:
@@ -215,8 +215,8 @@ class _Entry:
         """What has no effect or is read otherwise than it looks, as sentences."""
         for setting, (first, *others) in ((key, values) for key, values in _flat(fields, path).items() if values):
             self._fields[setting] = first
-            if other := next((place for place, value in others if value != first[1]), None):
-                raise self._error(other, f"{first[0][-1]} and {other[-1]} are different", "Keep one of them")
+            if differing := next((key_path for key_path, value in others if value != first[1]), None):
+                raise self._error(differing, f"{first[0][-1]} and {differing[-1]} are different", "Keep one of them")
 
     def _error(self, at: str | Keys, what: str, advice: Advised = "") -> SettingsError:
         """Return the error about a setting, or the value at a path."""
@@ -265,29 +265,29 @@ class _Entry:
         self._check_keys()
         url, (command, *args) = self._get("url"), self._command()
         if bool(command) == bool(url):
-            what = "it has both a command and a url" if command else "it has neither a command nor a url"
-            raise self._error("url" if url else "", what, f"Write {_FORM}")
+            message = "it has both a command and a url" if command else "it has neither a command nor a url"
+            raise self._error("url" if url else "", message, f"Write {_FORM}")
         self._check_type(is_remote=bool(url))
         for key in ("args", "env") if url else ("headers",):
             if self._get(key):
                 self._note(f"{self._place(key)[-1]} has no effect: {'an address' if url else 'a command'} takes none")
-        given: dict[str, Any] = {**self._times(), "roots": [*map(self._in_folder, self._get("roots"))]}
+        options: dict[str, Any] = {**self._times(), "roots": [*map(self._in_folder, self._get("roots"))]}
         if url:
-            given["headers"] = self._headers()
+            options["headers"] = self._headers()
         else:
-            given |= {"args": [*args, *self._get("args")], "env": self._env(), "cwd": self._in_folder(self._get("cwd")) or None}
-            given |= {"transport": "stdio"} if command.startswith("${") else {}
+            options |= {"args": [*args, *self._get("args")], "env": self._env(), "cwd": self._in_folder(self._get("cwd")) or None}
+            options |= {"transport": "stdio"} if command.startswith("${") else {}
         try:
-            server = MCPServer(self._name, command or url, **given)
+            server = MCPServer(self._name, command or url, **options)
         except WrongSetting as error:  # its advice is for Python
-            setting, *rest = error.path
-            advice = "Put it in quotation marks" if rest else ""
-            raise self._document.error((*self._place(str(setting)), *rest), error.what, advice) from None
+            setting, *item_path = error.path
+            advice = "Put it in quotation marks" if item_path else ""
+            raise self._document.error((*self._place(str(setting)), *item_path), error.what, advice) from None
         except SettingsError as error:
             raise self._error("", error.what) from None
         if server.is_remote != bool(url):
-            what = "the address begins with http:// or https://" if url else "an address is written as url"
-            raise self._error("url" if url else "command", what)
+            message = "the address begins with http:// or https://" if url else "an address is written as url"
+            raise self._error("url" if url else "command", message)
         for key, texts in {"url": [url], "env": server.env.values(), "headers": server.headers.values()}.items():
             if problem := check_variables(texts):
                 raise self._error(key, problem, "Write ${NAME} for a variable of the environment")
@@ -333,36 +333,36 @@ class _Entry:
         if not name:
             return {}
         text = text_of(home_expanded(self._in_folder(name)))
-        found = [match for line in (text or "").splitlines() if (match := _ASSIGNMENT.fullmatch(line))]
-        names = ", ".join(match[1] for match in found)
+        assignments = [match for line in (text or "").splitlines() if (match := _ASSIGNMENT.fullmatch(line))]
+        names = ", ".join(match[1] for match in assignments)
         self._note(f"env has {names or 'nothing'} from {name}{', which cannot be read' if text is None else ''}")
-        return {match[1]: match[3] for match in found}
+        return {match[1]: match[3] for match in assignments}
 
     def _headers(self) -> dict[str, Any]:
-        found = {header: f"${{{variable}}}" for header, variable in self._get("header_names").items()}
+        headers = {header: f"${{{variable}}}" for header, variable in self._get("header_names").items()}
         if token := f"${{{name}}}" if (name := self._get("token_name")) else self._get("token"):
             form = self._get("token_format") or "Bearer {token}"
-            found[self._get("token_header") or "Authorization"] = form.replace("{token}", token)
-        return {**found, **self._get("headers")}
+            headers[self._get("token_header") or "Authorization"] = form.replace("{token}", token)
+        return {**headers, **self._get("headers")}
 
     def _times(self) -> dict[str, float | None]:
         """Return the time limits, in seconds."""
         names = {"timeout_seconds": "timeout", "max_seconds": "max_seconds"}
-        found: dict[str, float | None] = {name: self._get(key) for key, name in names.items() if key in self._fields}
+        limits: dict[str, float | None] = {name: self._get(key) for key, name in names.items() if key in self._fields}
         if "timeout" in self._fields:
             number, product = self._get("timeout"), self._product
             is_long = number > LONGEST_SECONDS
             unit = product.unit or (MILLISECONDS if is_long and number % 1_000 == 0 else SECONDS)
             if self._fields["timeout"][1] is None:
-                found["timeout"] = None
+                limits["timeout"] = None
             elif 0 < number < product.least:
                 self._note(f"timeout {number:g} has no effect: {product.name} ignores less than {product.least:g}")
             else:
-                found["timeout"] = number * unit
+                limits["timeout"] = number * unit
                 if unit != SECONDS or (is_long and not product.unit):
                     counted = "seconds" if unit == SECONDS else "milliseconds"
                     self._note(f"timeout {number:g} is {number * unit:g} seconds: it counts {counted}")
-        return found
+        return limits
 
     def _in_folder(self, path: Any) -> Any:
         """Return a path that begins at the folder of the file."""

@@ -129,7 +129,7 @@ class MCPTool:
         schema = self.spec.input_schema
         arguments = with_real_names(schema, arguments)
         try:
-            wrong = [tuple(map(str, one.where)) for one in schema_errors(schema, arguments) if one.keyword == "type"]
+            wrong = [tuple(map(str, error.where)) for error in schema_errors(schema, arguments) if error.keyword == "type"]
             read = with_leaves(arguments, lambda leaf, place: _read(leaf) if place in wrong else leaf)
             fits = not schema_errors(schema, read)
         except UnusableSchema:  # only the server knows what it takes
@@ -205,9 +205,9 @@ def _object_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, .
     try:
         if (size := len(msgspec.json.encode(schema))) > MAX_SCHEMA_BYTES:
             raise UnusableSchema(f"its schema has {size:,} bytes")
-        found, left_out = usable_schema(schema)
+        usable, left_out = usable_schema(schema)
     except UnusableSchema:
         raise
     except (TypeError, ValueError, RecursionError):
         raise UnusableSchema("its schema cannot be sent") from None
-    return {**found, "type": "object", "properties": found.get("properties") or {}}, left_out
+    return {**usable, "type": "object", "properties": usable.get("properties") or {}}, left_out

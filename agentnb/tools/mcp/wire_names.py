@@ -55,20 +55,20 @@ def may_mean(word: str, name: str, server: str, tool: str) -> bool:
     if not tool:  # recorded: only its name is known
         return tool_of_word(word) == name
     named = [wire_name(server, tool), wire_name(server, tool, with_digest=True), f"mcp__{server}"]
-    named += [f"{begin}{joined}{one}" for begin, joined in _spellings(server) for one in (tool, _OTHER.sub("_", tool))]
-    return any(one == plain or fnmatchcase(one, plain) for one in map(str.casefold, named))
+    named += [f"{begin}{joined}{spelling}" for begin, joined in _spellings(server) for spelling in (tool, _OTHER.sub("_", tool))]
+    return any(spelling == plain or fnmatchcase(spelling, plain) for spelling in map(str.casefold, named))
 
 
 def may_mean_any(server: str, word: str) -> bool:
     """Return whether a word, or the beginning of a pattern, may mean tools of a server that are not known yet."""
-    plain, known = word.casefold(), ["".join(one).casefold() for one in _spellings(server)]
-    return may_be_of(server, word) or plain == f"mcp__{server}".casefold() or any(map(plain.startswith, known))
+    plain, prefixes = word.casefold(), ["".join(spelling).casefold() for spelling in _spellings(server)]
+    return may_be_of(server, word) or plain == f"mcp__{server}".casefold() or any(map(plain.startswith, prefixes))
 
 
 def _spellings(server: str) -> list[tuple[str, str]]:
     """Return the texts before the name of a tool in the spellings of rules, each with what joins both."""
     forms = (("mcp_", "_"), ("mcp__", "__"), (PREFIX, "/"), ("", "/"))
-    return [(f"{begin}{one}", joined) for begin, joined in forms for one in dict.fromkeys((server, _OTHER.sub("_", server)))]
+    return [(f"{begin}{name}", joined) for begin, joined in forms for name in dict.fromkeys((server, _OTHER.sub("_", server)))]
 
 
 def registry_name(word: str) -> str:

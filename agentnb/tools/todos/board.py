@@ -70,10 +70,10 @@ class TodoBoard(Board):
 
     def add(self, title: str, description: str = "", **fields: Any) -> Todo:
         """Add a todo at the end."""
-        given = _checked("Nothing was added", {"title": title, "description": description, **fields})
+        values = _checked("Nothing was added", {"title": title, "description": description, **fields})
 
         def added(todos: Todos) -> Todos:
-            new = _made(todos, given)
+            new = _made(todos, values)
             _check("Nothing was added", (*todos, new), [len(todos)])
             return (*todos, new)
 
@@ -112,24 +112,24 @@ class TodoBoard(Board):
         """Move the todo before another one, or to the end. Its fields and the todos that depend on it stay as they are."""
 
         def moved(todos: Todos) -> Todos:
-            todo, other = _find(todos, id), None if before is None else _find(todos, before)
-            if other is todo:
+            todo, successor = _find(todos, id), None if before is None else _find(todos, before)
+            if successor is todo:
                 return todos
-            left = [one for one in todos if one is not todo]
-            left.insert(len(left) if other is None else left.index(other), todo)
-            return tuple(left)
+            remaining = [candidate for candidate in todos if candidate is not todo]
+            remaining.insert(len(remaining) if successor is None else remaining.index(successor), todo)
+            return tuple(remaining)
 
         return _find(self.change(moved), id)
 
     def edit(self, id: int, **fields: Any) -> Todo:  # noqa: A002
         """Change fields of a todo, named as in `Todo` or in JSON. None resets a field to its default."""
         refusal = f"Todo {id} was not changed"
-        given = _checked(refusal, fields)
+        values = _checked(refusal, fields)
 
         def edited(todos: Todos) -> Todos:
             _find(todos, id)
             try:
-                return operations.change(todos, id, given, _now()) if given else todos
+                return operations.change(todos, id, values, _now()) if values else todos
             except Refused as refused:
                 raise _error(refusal, [refused.what]) from refused
 
@@ -165,9 +165,9 @@ def _hung(given: Iterable[Todo | Fields | str]) -> Todos:
         raise SettingsError(f"{refusal}: they are not a list", 'TodoBoard(["Load the data", "Describe it"])')
     todos: list[Todo] = []
     problems: list[str] = []
-    for place, item in enumerate(given):
+    for index, item in enumerate(given):
         fields, wrong = _read(item)
-        problems += [f"{labelled('todos', place, item)}: {problem}" for problem in wrong]
+        problems += [f"{labelled('todos', index, item)}: {problem}" for problem in wrong]
         if not wrong:
             todos.append(_made(todos, fields))
     if problems:
@@ -177,8 +177,8 @@ def _hung(given: Iterable[Todo | Fields | str]) -> Todos:
 
 
 def _made(before: Iterable[Todo], fields: Fields) -> Todo:
-    given: Fields = {"id": operations.next_id(before), "created_at": _now()}
-    return rules.settled(Todo(**given | fields))
+    defaults: Fields = {"id": operations.next_id(before), "created_at": _now()}
+    return rules.settled(Todo(**defaults | fields))
 
 
 def _read(item: Any) -> tuple[Fields, list[str]]:
@@ -203,7 +203,7 @@ def _checked(refusal: str, given: Fields) -> Fields:
 
 def _check(refusal: str, todos: Iterable[Todo], places: Iterable[int]) -> None:
     todos = tuple(todos)
-    problems = [f"{labelled('todos', place, todos[place])}: {problem}" for place, problem in rules.problems(todos, places)]
+    problems = [f"{labelled('todos', index, todos[index])}: {problem}" for index, problem in rules.problems(todos, places)]
     if problems:
         raise _error(refusal, problems)
 
@@ -232,8 +232,8 @@ def _find(todos: Todos, number: int) -> Todo:
 def _no_longer_waiting(todo: Todo, number: int) -> Todo:
     if number not in todo.dependencies:
         return todo
-    left = tuple([other for other in todo.dependencies if other != number])
-    return msgspec.structs.replace(todo, dependencies=left, updated_at=_now())
+    remaining = tuple([dependency for dependency in todo.dependencies if dependency != number])
+    return msgspec.structs.replace(todo, dependencies=remaining, updated_at=_now())
 
 
 def _now() -> datetime:

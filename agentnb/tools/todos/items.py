@@ -70,8 +70,8 @@ def read_item(given: Any, required: Iterable[str] = ()) -> tuple[Fields, list[st
     if not isinstance(given, dict):
         return {}, [f"must be an object with {', '.join(required)}, not {shown(given)}"]
     missing = [f"{name} is missing" for name in required if given.get(name) is None]
-    told = {name: value for name, value in given.items() if value is not None and name not in _KEPT_BY_THE_LIST}
-    fields, problems = _read(told)
+    present = {name: value for name, value in given.items() if value is not None and name not in _KEPT_BY_THE_LIST}
+    fields, problems = _read(present)
     return fields, missing + problems
 
 
@@ -82,8 +82,8 @@ def read_fields(given: Fields) -> tuple[Fields, list[str]]:
         field = _STRUCT_FIELDS.get(_ATTRIBUTES.get(name, ""))
         if value is None and field is not None and field.default is not msgspec.NODEFAULT:
             cleared[field.name] = field.default
-    told = {name: value for name, value in given.items() if _ATTRIBUTES.get(name) not in cleared}
-    fields, problems = _read(told)
+    present = {name: value for name, value in given.items() if _ATTRIBUTES.get(name) not in cleared}
+    fields, problems = _read(present)
     return cleared | fields, problems
 
 
@@ -102,8 +102,8 @@ def _read(given: Fields) -> tuple[Fields, list[str]]:
     for name, value in given.items():
         attribute = _ATTRIBUTES.get(name)
         if attribute is None:
-            known = [field.encode_name for field in _STRUCT_FIELDS.values() if field.name not in _TIMES]
-            problems.append(with_names(f"there is no field {shown(name)}.", str(name), known))
+            names = [field.encode_name for field in _STRUCT_FIELDS.values() if field.name not in _TIMES]
+            problems.append(with_names(f"there is no field {shown(name)}.", str(name), names))
             continue
         wanted, words = _WANTED.get(attribute, (_STRUCT_FIELDS[attribute].type, "a time"))
         try:

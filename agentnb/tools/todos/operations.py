@@ -59,7 +59,7 @@ def write(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
     read_items = _read_all(_listed(given, "todoList"), "todoList", ("id", "title", "status"), refusal)
     before = {todo.id: todo for todo in todos}
     written, notes = _one_in_progress([rules.settled(Todo(**fields)) for fields in read_items])
-    wrong = [f"{labelled('todoList', place, written[place])}: {problem}" for place, problem in _judge(written, 0)]
+    wrong = [f"{labelled('todoList', index, written[index])}: {problem}" for index, problem in _judge(written, 0)]
     dropped = _dropped(todos, written)
     if dropped:
         refusal = 'The list was not written, and is as it was. Keep what is completed, or use operation "add" for new work:'
@@ -108,7 +108,7 @@ def add(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
     after = (*todos, *new)
     if not wrong:  # with wrong ids, dependencies could mean anything
         at = len(todos)
-        wrong = [f"{labelled('newTodos', place - at, after[place])}: {problem}" for place, problem in _judge(after, at)]
+        wrong = [f"{labelled('newTodos', index - at, after[index])}: {problem}" for index, problem in _judge(after, at)]
     if wrong:
         raise Refused("Nothing was added:", wrong, "invalid_arguments")
     ids = f"id {start}" if len(new) == 1 else f"ids {start} to {after[-1].id}"
@@ -117,10 +117,10 @@ def add(todos: Todos, given: Any, now: datetime) -> tuple[Todos, Report]:
 
 def change(todos: Todos, number: int, fields: Fields, now: datetime) -> Todos:
     """Return the list with these fields of one todo changed; the same object if they were so already. Raises `Refused`."""
-    place = next((place for place, todo in enumerate(todos) if todo.id == number), None)
-    if place is None:
+    index = next((index for index, todo in enumerate(todos) if todo.id == number), None)
+    if index is None:
         raise Refused(with_names(f"there is no todo {shown(number)}.", str(number), [str(todo.id) for todo in todos]))
-    old = todos[place]
+    old = todos[index]
     if not fields:
         raise Refused('nothing to change: give status, or another field, as in {"id": 1, "status": "completed"}')
     if fields.get("blocked_reason") and "status" not in fields and old.status != "blocked":
@@ -128,10 +128,10 @@ def change(todos: Todos, number: int, fields: Fields, now: datetime) -> Todos:
     new = rules.settled(msgspec.structs.replace(old, **fields))
     if new == old:
         return todos
-    after = (*todos[:place], msgspec.structs.replace(new, updated_at=now), *todos[place + 1 :])
-    wrong = list(rules.problems(after, [place]))
+    after = (*todos[:index], msgspec.structs.replace(new, updated_at=now), *todos[index + 1 :])
+    wrong = list(rules.problems(after, [index]))
     if wrong:  # a custom board may hold a todo that was wrong before: it can still be completed
-        wrong = [problem for problem in wrong if problem not in list(rules.problems(todos, [place]))]
+        wrong = [problem for problem in wrong if problem not in list(rules.problems(todos, [index]))]
     if wrong:
         raise Refused("; ".join(problem for _, problem in wrong))
     return after
@@ -170,11 +170,11 @@ def _judge(todos: Sequence[Todo], start: int) -> list[tuple[int, str]]:
 
 
 def _one_in_progress(todos: list[Todo]) -> tuple[list[Todo], list[str]]:
-    later = [place for place, todo in enumerate(todos) if todo.status == "in-progress"][1:]
+    later = [index for index, todo in enumerate(todos) if todo.status == "in-progress"][1:]
     if not later:
         return todos, []
-    kept = [msgspec.structs.replace(todo, status="not-started") if place in later else todo for place, todo in enumerate(todos)]
-    ids = ", ".join(str(todos[place].id) for place in later)
+    kept = [msgspec.structs.replace(todo, status="not-started") if index in later else todo for index, todo in enumerate(todos)]
+    ids = ", ".join(str(todos[index].id) for index in later)
     return kept, [f"Only one todo may be in progress, the first stays so: set to not-started: {ids}."]
 
 
@@ -183,11 +183,11 @@ def _dropped(before: Iterable[Todo], after: Iterable[Todo]) -> list[str]:
     kept = {todo.id: todo for todo in after}
     gone = []
     for todo in before:
-        now = kept.get(todo.id)
-        replaced = now is not None and is_open(now) and now.title.casefold() != todo.title.casefold()
-        if not is_open(todo) and (now is None or replaced):
-            what = "missing" if now is None else f"another todo, {shown(now.title)}"
-            gone.append(f"id {todo.id} {shown(todo.title)} is completed, here it is {what}")
+        successor = kept.get(todo.id)
+        replaced = successor is not None and is_open(successor) and successor.title.casefold() != todo.title.casefold()
+        if not is_open(todo) and (successor is None or replaced):
+            state = "missing" if successor is None else f"another todo, {shown(successor.title)}"
+            gone.append(f"id {todo.id} {shown(todo.title)} is completed, here it is {state}")
     return gone
 
 
@@ -205,14 +205,14 @@ def _already(fields: Fields) -> str:
 def _difference(before: Todos, after: Todos) -> str:
     """Describe what changed in the one todo that did."""
     old, new = next((old, new) for old, new in zip(before, after, strict=True) if old is not new)
-    told = [f"{old.status} -> {new.status}"] if old.status != new.status else []
-    ignored = ("status", "updated_at", "blocked_reason" if told else "")
-    told += [
+    changes = [f"{old.status} -> {new.status}"] if old.status != new.status else []
+    ignored = ("status", "updated_at", "blocked_reason" if changes else "")
+    changes += [
         f"{name} changed"
         for attribute, name in zip(Todo.__struct_fields__, Todo.__struct_encode_fields__, strict=True)
         if attribute not in ignored and getattr(old, attribute) != getattr(new, attribute)
     ]
-    return ", ".join(told)
+    return ", ".join(changes)
 
 
 def _remarks(todos: Sequence[Todo]) -> tuple[str, ...]:

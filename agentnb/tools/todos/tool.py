@@ -168,10 +168,10 @@ def _with_added(before: Todos, after: Todos, report: Report, at_first: frozenset
     """
     titles = {todo.title.casefold() for todo in after}
     added = [todo for todo in before if is_open(todo) and todo.identity not in at_first and todo.title.casefold() not in titles]
-    taken = {todo.id for todo in after}
+    used = {todo.id for todo in after}
     new_ids = {todo.id: todo.id for todo in added}
-    free = max([*taken, *new_ids], default=0) + 1
-    for number in taken & set(new_ids):
+    free = max([*used, *new_ids], default=0) + 1
+    for number in used & set(new_ids):
         new_ids[number], free = free, free + 1
     for todo in added:
         others = tuple([new_ids.get(number, number) for number in todo.dependencies])
@@ -189,19 +189,19 @@ def _keep_unseen(before: Todos, after: Todos, shown_last: Todos) -> None:
     kept = {todo.identity for todo in after}
     lost = [todo for todo in before if is_open(todo) and todo.id not in shown_ids and todo.identity not in kept]
     if lost:
-        what = (
+        message = (
             "The list was not written: this would delete todos added by the user. Keep them in todoList, or use operation "
             "add; to delete them, resend:"
         )
-        raise Refused(what, [f"todo {todo.id}: {todo.title}" for todo in lost])
+        raise Refused(message, [f"todo {todo.id}: {todo.title}" for todo in lost])
 
 
 def _asked(arguments: Any) -> _Asked:
     """Parse the arguments of a call. Raises `Refused` if they are not valid."""
     four = f"one of {', '.join(OPERATIONS)}"
     if not isinstance(arguments, dict):
-        what = f"The arguments must be an object with operation, {four}, not {shown(arguments)}."
-        raise Refused(what, code="invalid_arguments")
+        message = f"The arguments must be an object with operation, {four}, not {shown(arguments)}."
+        raise Refused(message, code="invalid_arguments")
     problems = []
     operation = _operation(arguments)
     if arguments.get("operation") is None:
@@ -212,12 +212,12 @@ def _asked(arguments: Any) -> _Asked:
     unknown = [name for name in arguments if name not in names]
     problems += [with_names(f"There is no parameter {shown(name)}.", str(name), names) for name in unknown]
     needed = PARAMETERS.get(operation, "")
-    given = arguments.get(needed)
-    if needed and given is None:
+    value = arguments.get(needed)
+    if needed and value is None:
         problems.append(f"Operation {operation} needs {needed}.")
     if problems:
         raise Refused(" ".join(problems), code="invalid_arguments")
-    return _Asked(operation, given, [name for name in names[1:] if name != needed and arguments.get(name)])
+    return _Asked(operation, value, [name for name in names[1:] if name != needed and arguments.get(name)])
 
 
 def _operation(arguments: Any) -> str:
@@ -236,8 +236,8 @@ def _advised(refused: Refused, arguments: Any) -> str:
 
 def _told(report: Report, asked: _Asked) -> str:
     lines = [report.headline]
-    for what, entries in (("applied", report.applied), ("failed", report.failed), ("redundant", report.redundant)):
-        lines += [f"- {what}: {entry}" for entry in entries]
+    for kind, entries in (("applied", report.applied), ("failed", report.failed), ("redundant", report.redundant)):
+        lines += [f"- {kind}: {entry}" for entry in entries]
     lines += report.notes
     if asked.unused:
         alone = PARAMETERS.get(asked.operation, "no other parameter")

@@ -208,10 +208,10 @@ def all_bytes(file: int, status: os.stat_result, place: Place, most: int = MAX_F
 
 def first_bytes(file: int, most: int) -> bytes:
     """Return the bytes at the beginning of an open file, at most so many."""
-    pieces, rest = [], most
-    while rest and (piece := os.read(file, rest)):
+    pieces, remaining = [], most
+    while remaining and (piece := os.read(file, remaining)):
         pieces.append(piece)
-        rest -= len(piece)
+        remaining -= len(piece)
     return b"".join(pieces)
 
 

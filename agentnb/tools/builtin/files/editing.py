@@ -38,17 +38,17 @@ def edited_text(arguments: Mapping[str, Any], before: str | None) -> str | None:
 
 def _edit(context: ToolContext, path: str, old: str, new: str) -> str:
     encoded(new, "new")
-    place, line = place_of(path, context.work_dir), 0
+    target, line = place_of(path, context.work_dir), 0
 
     def new_bytes(data: bytes | None) -> bytes:
         nonlocal line
-        check_mark(new, data, place)
+        check_mark(new, data, target)
         before = as_text(data or b"", path)
-        start = _only_start(before, old, new, place)
+        start = _only_start(before, old, new, target)
         line = before.count("\n", 0, start) + 1
         return f"{before[:start]}{new}{before[start + len(old) :]}".encode()
 
-    replace_file(context, place, new_bytes, create=False)
+    replace_file(context, target, new_bytes, create=False)
     return f"Successfully edited {path} at line {line}"
 
 
@@ -86,7 +86,7 @@ def _advice_on_missing(text: str, old: str) -> str:
         return f"{MASK} is shown to you in place of a key, the file holds another text there: give a part without it."
     if "\r\n" in text and old.replace("\r\n", "\n") in text.replace("\r\n", "\n"):
         return "The lines of the file end with \\r\\n: write these in old and new."
-    words, known = " ".join(old.split()), " ".join(text.split())
-    if words and words in known:
+    words, text_words = " ".join(old.split()), " ".join(text.split())
+    if words and words in text_words:
         return "It is there with other spaces or line ends: copy it exactly from what read_file returns."
     return "Read the file again with read_file, then copy the text exactly."

@@ -41,7 +41,7 @@ def is_personal_file(status: os.stat_result) -> bool:
 def personal_identities() -> Iterator[Identity]:
     """Yield the identities of the folder and of the files in it."""
     yield personal_identity()
-    found = (os.path.join(at, name) for at, _, names in os.walk(settings.personal_folder()) for name in names)  # noqa: PTH118
-    for path in islice(found, MAX_ENTRIES):
+    paths = (os.path.join(at, name) for at, _, names in os.walk(settings.personal_folder()) for name in names)  # noqa: PTH118
+    for path in islice(paths, MAX_ENTRIES):
         with suppress(OSError):
             yield identity_of(os.lstat(path))

@@ -97,14 +97,14 @@ def is_git_dir(has: Callable[[str], bool]) -> bool:
 def forbidden_paths(top: Path, paths: Iterable[str]) -> list[str]:
     """Return the paths from a folder that must not be written together: for agentnb, or as parts of a new git directory."""
     added: dict[str, set[str]] = {}
-    found = []
+    forbidden = []
     for path in paths:
         names = path.split("/")
         if is_personal(os.path.realpath(top / path)) or any(map(is_protected_name, names)):
-            found.append(path)
+            forbidden.append(path)
         for depth, name in enumerate(map(_plain, names)):
             added.setdefault("/".join(names[:depth]), set()).add(name)
-    return found + [folder or "." for folder, names in added.items() if _is_completed(top / folder, names)]
+    return forbidden + [folder or "." for folder, names in added.items() if _is_completed(top / folder, names)]
 
 
 def _is_completed(folder: Path, added: Container[str]) -> bool:

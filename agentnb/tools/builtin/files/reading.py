@@ -31,12 +31,12 @@ async def read_file(context: ToolContext, path: str) -> str:
 
 
 def _text(path: str, work_dir: Path) -> str:
-    place = place_of(path, work_dir)
-    if not place.names:
+    target = place_of(path, work_dir)
+    if not target.names:
         raise refusals.not_regular(stat.S_IFDIR, path)
-    with refusals.refusing(path), opened_folder(place, len(place.names) - 1) as folder:
-        with opened_file(folder, place) as (file, status):
-            return as_text(all_bytes(file, status, place), path)
+    with refusals.refusing(path), opened_folder(target, len(target.names) - 1) as folder:
+        with opened_file(folder, target) as (file, status):
+            return as_text(all_bytes(file, status, target), path)
 
 
 def list_files(context: ToolContext, path: str = ".") -> str:
@@ -44,9 +44,9 @@ def list_files(context: ToolContext, path: str = ".") -> str:
 
     :param path: Path relative to the working directory
     """
-    place = place_of(path, context.work_dir)
-    with refusals.refusing(path), opened_folder(place, len(place.names)) as folder:
-        return _listed(folder, place)
+    target = place_of(path, context.work_dir)
+    with refusals.refusing(path), opened_folder(target, len(target.names)) as folder:
+        return _listed(folder, target)
 
 
 def _listed(folder: int, place: Place) -> str:

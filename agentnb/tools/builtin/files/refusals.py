@@ -69,7 +69,7 @@ def invalid_path(shown: str) -> ToolRefused:
 
 def missing(folder: int, before: str, name: str, shown: str) -> ToolRefused:
     """Return the refusal of a path of which ``name`` is missing in an open folder. ``before``: the path of that folder."""
-    names = {known.casefold(): known for known, _ in zip(os.listdir(folder), range(MAX_COMPARED), strict=False)}
+    names = {entry.casefold(): entry for entry, _ in zip(os.listdir(folder), range(MAX_COMPARED), strict=False)}
     near = [os.path.join(before, names[match]) for match in get_close_matches(name.casefold(), names)]  # noqa: PTH118
     if near:
         return ToolRefused("not_found", f"There is no {shown}", f"Names near it: {', '.join(near)}")

@@ -81,9 +81,9 @@ def written_beside(folder: int, name: str, data: bytes, mode: int | None) -> Ite
     file = os.open(temporary, NEW, 0o666 if mode is None else 0o600, dir_fd=folder)
     try:
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(file, rest) :]
+            remaining = memoryview(data)
+            while remaining:
+                remaining = remaining[os.write(file, remaining) :]
             if mode is not None:
                 os.fchmod(file, mode & 0o777)
         finally:
@@ -98,8 +98,8 @@ def written_beside(folder: int, name: str, data: bytes, mode: int | None) -> Ite
 
 def _check_unchanged(folder: int, place: Place, old: _Old | None) -> None:
     """Raise `ToolRefused` if the file is not the one that was read."""
-    now = _status(folder, place)
-    if (None if now is None else _version(now)) != (None if old is None else _version(old.status)):
+    current = _status(folder, place)
+    if (None if current is None else _version(current)) != (None if old is None else _version(old.status)):
         problem = f"{place.shown} was not written: another program has changed it meanwhile"
         raise ToolRefused("changed_meanwhile", problem, "Read it again, then change it.")
 

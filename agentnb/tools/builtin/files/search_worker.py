@@ -175,12 +175,12 @@ class Search:
 def key_identities(root: str, is_key_name: Callable[[str], object]) -> set[Identity]:
     """Return the identities of the files of keys below a folder, as far as they are among `MAX_KEY_FILES_FROM` files."""
     names = ((at, name) for at, _, files in os.walk(root) for name in files)
-    found = set()
+    identities = set()
     for at, name in islice(names, MAX_KEY_FILES_FROM):
         if is_key_name(name):
             with suppress(OSError):
-                found.add(identity_of(os.stat(os.path.join(at, name))))  # noqa: PTH116, PTH118
-    return found
+                identities.add(identity_of(os.stat(os.path.join(at, name))))  # noqa: PTH116, PTH118
+    return identities
 
 
 def identity_of(status: os.stat_result) -> Identity:

@@ -59,11 +59,11 @@ async def search_files(context: ToolContext, pattern: str = "", glob: str = "", 
     :param glob: Files to look at, such as *.py or data/**/*.csv; all by default
     :param path: Directory or file to search, relative to the working directory
     """
-    place = place_of(path, context.work_dir)
+    target = place_of(path, context.work_dir)
     with ExitStack() as opened:
         with refusals.refusing(path):
-            folder, only = _opened(opened, place)
-        inside = place._replace(names=place.names[:-1]) if only else place
+            folder, only = _opened(opened, target)
+        inside = target._replace(names=target.names[:-1]) if only else target
         report = await _report(folder, _request(pattern, glob, only, context.hidden_files(), inside))
     if "wrong" in report:
         problem = f"The pattern or the glob cannot be used: {report['wrong']}"

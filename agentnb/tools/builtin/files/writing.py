@@ -29,13 +29,13 @@ def written_text(arguments: Mapping[str, Any], before: str | None) -> str | None
 
 def _write(context: ToolContext, path: str, content: str) -> str:
     data = encoded(content, "content")
-    place = place_of(path, context.work_dir)
+    target = place_of(path, context.work_dir)
 
     def new_bytes(old: bytes | None) -> bytes:
-        check_mark(content, old, place)
+        check_mark(content, old, target)
         return data
 
-    replace_file(context, place, new_bytes)
+    replace_file(context, target, new_bytes)
     return f"Successfully wrote {len(data)} bytes to {path}"
 
 

@@ -29,7 +29,7 @@ async def git_add(context: ToolContext, paths: Annotated[list[str], msgspec.Meta
     named = [confined_path(path, repository.work_dir) for path in paths]
     status = await read_status(repository, *named, untracked="all")
     changes = {repository.below(change.path): change for change in status.changes if change.is_unstaged}
-    await _check_known(repository, [path for path in named if not any(is_below(each, path) for each in changes)])
+    await _check_known(repository, [path for path in named if not any(is_below(changed_path, path) for changed_path in changes)])
     if not changes:
         return "Nothing to stage: these files have no changes that are not staged yet."
     filters = await filters_of(repository, changes)

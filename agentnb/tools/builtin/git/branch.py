@@ -77,8 +77,8 @@ async def _check_name(repository: Repository, name: str) -> None:
 
 async def _commit_of(repository: Repository, revision: str) -> str:
     """Return the id of a commit; empty if there is none."""
-    found = await repository.run("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-    return bytes(found.output.head).decode().strip() if found.code == 0 else ""
+    result = await repository.run("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    return bytes(result.output.head).decode().strip() if result.code == 0 else ""
 
 
 async def _create(repository: Repository, name: str) -> str:

@@ -32,11 +32,11 @@ async def git_diff(context: ToolContext, staged: bool = False, path: str | msgsp
     :param path: Limit to this file or directory
     """
     repository = await open_repository(context.work_dir)
-    place = b"." if isinstance(path, msgspec.UnsetType) else confined_path(path, repository.work_dir)
+    pathspec = b"." if isinstance(path, msgspec.UnsetType) else confined_path(path, repository.work_dir)
     options = (*SAFE, "--cached") if staged else SAFE
     async with _index_copy(repository) as index:
         variables = {"GIT_INDEX_FILE": str(index)}
-        names = await _changed_names(repository, options, place, variables)
+        names = await _changed_names(repository, options, pathspec, variables)
         hidden = partial(is_hidden, context.hidden_files(), str(repository.top))
         by_rules = [group for group in names if any(map(hidden, group))]
         keys = [
@@ -48,7 +48,7 @@ async def git_diff(context: ToolContext, staged: bool = False, path: str | msgsp
         notes = (key_files_note(left_out[0]), hidden_note(left_out[1]))
         if not shown:
             return with_notes(f"No {'staged' if staged else 'unstaged'} changes{' to show' if excluded else ''}.", *notes)
-        output = await _diff(repository, options, place, [name for group in excluded for name in group], variables)
+        output = await _diff(repository, options, pathspec, [name for group in excluded for name in group], variables)
     filters = await filters_of(repository, [repository.below(name) for group in shown for name in group])
     return with_notes(_shown(output), *notes, filters_note(filters))
 

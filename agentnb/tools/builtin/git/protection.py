@@ -130,7 +130,7 @@ def find_git(folders: Iterable[str]) -> str:
         raise SettingsError("The tools of git need the git program, which is not on PATH", Plain(install))
     version = _version_of(program)
     if version < OLDEST:
-        numbers, oldest = (".".join(map(str, each)) for each in (version, OLDEST))
+        numbers, oldest = (".".join(map(str, parts)) for parts in (version, OLDEST))
         raise SettingsError(f"The tools of git need git {oldest} or newer; {program} is git {numbers}", Plain("Upgrade git"))
     return program
 

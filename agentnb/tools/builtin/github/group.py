@@ -222,8 +222,8 @@ def check_url(url: object) -> None:
     problem = settings.url_problem(url) if isinstance(url, str) else ""
     is_usable = parts is not None and parts.hostname and (parts.scheme == "https" or _is_own_http(parts))
     if problem or not is_usable:
-        what = f"url= of GitHub {problem}" if problem else "url= of GitHub is not an https address"
-        raise SettingsError(what, 'Write the address of its API: GitHub(url="https://github.example.org/api/v3")')
+        message = f"url= of GitHub {problem}" if problem else "url= of GitHub is not an https address"
+        raise SettingsError(message, 'Write the address of its API: GitHub(url="https://github.example.org/api/v3")')
 
 
 def _is_own_http(parts: SplitResult) -> bool:
@@ -267,8 +267,8 @@ class GitHub(ToolGroup):
     def of_log(cls, logged: Mapping[str, Any], *, is_trusted: bool) -> GitHub:
         """Return the group with logged settings. Raises `SettingsError` for an untrusted ``url``: the token goes there."""
         if logged.get("url") is not None and not is_trusted:
-            what = "The log names another server for the tools of GitHub, which would get the token"
-            raise SettingsError(what, Plain('If you know the server, give it yourself: tools=[GitHub(url="...")]'))
+            problem = "The log names another server for the tools of GitHub, which would get the token"
+            raise SettingsError(problem, Plain('If you know the server, give it yourself: tools=[GitHub(url="...")]'))
         return cls(logged.get("repo", ""), logged.get("url"))
 
     def check_usable(self) -> None:

@@ -73,14 +73,14 @@ class Output:
         with self._lock:
             self._picture_count += 1
             number = self._picture_count
-        first, *rest = picture.parts(words)
-        told = first.text if isinstance(first, Text) else words
+        first, *others = picture.parts(words)
+        caption = first.text if isinstance(first, Text) else words
         if number > MAX_PICTURES:
-            self.write(f"[picture {number} left out: {told}]\n")
+            self.write(f"[picture {number} left out: {caption}]\n")
             return
         self.write(f"[picture {number}]\n")
         with self._lock:
-            self.pictures += [Text(f"picture {number}: {encodable(told)}"), *rest]
+            self.pictures += [Text(f"picture {number}: {encodable(caption)}"), *others]
 
     def clear(self) -> None:
         """Drop what was captured so far, as ``clear_output`` does."""
@@ -128,10 +128,10 @@ def _as_shown(text: str) -> str:
 def _decoded(data: Any) -> bytes | None:
     """Return the bytes of a picture in a display, which may be base64; None for anything else."""
     try:
-        found = binascii.a2b_base64(data) if isinstance(data, str) else data
+        content = binascii.a2b_base64(data) if isinstance(data, str) else data
     except ValueError:
         return None
-    return found if isinstance(found, bytes) else None
+    return content if isinstance(content, bytes) else None
 
 
 @contextmanager

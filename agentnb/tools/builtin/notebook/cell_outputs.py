@@ -74,8 +74,8 @@ class CellOutputs:
 
 def outputs_of(shell: Any) -> CellOutputs | None:
     """Return the output of the cells of a kernel, if it is taken."""
-    found: CellOutputs | None = getattr(shell, _ATTRIBUTE, None)
-    return found
+    outputs: CellOutputs | None = getattr(shell, _ATTRIBUTE, None)
+    return outputs
 
 
 def take_outputs(shell: Any) -> CellOutputs:

@@ -56,10 +56,10 @@ def open_notebook() -> NotebookFile | None:
 def read_notebook_file(variables: Mapping[str, Any]) -> NotebookFile | None:
     """Return the file of a kernel with these variables; None if it is not known, or cannot be read."""
     for name in NAMES:
-        given = variables.get(name)
-        if type(given) is str and given.endswith(".ipynb"):
+        file_name = variables.get(name)
+        if type(file_name) is str and file_name.endswith(".ipynb"):
             with suppress(OSError, ValueError, RecursionError):
-                return _read(Path(given))
+                return _read(Path(file_name))
     return None
 
 
@@ -78,8 +78,8 @@ def _cell(cell: Any) -> FileCell | None:
     if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown"):
         return None
     number, outputs = cell.get("execution_count"), cell.get("outputs")
-    told = [_logged_output(one) for one in (outputs if isinstance(outputs, list) else []) if isinstance(one, dict)]
-    text = "\n".join(one.rstrip("\n") for one in told if one)
+    texts = [_logged_output(output) for output in (outputs if isinstance(outputs, list) else []) if isinstance(output, dict)]
+    text = "\n".join(output.rstrip("\n") for output in texts if output)
     return FileCell(cell["cell_type"], _text(cell.get("source")), number if type(number) is int else None, text)
 
 
@@ -95,7 +95,7 @@ def _logged_output(output: dict[str, Any]) -> str:
 
 def _text(value: Any) -> str:
     if isinstance(value, list):
-        return "".join(one for one in value if isinstance(one, str))
+        return "".join(line for line in value if isinstance(line, str))
     return value if isinstance(value, str) else ""
 
 
@@ -133,25 +133,25 @@ def cells_text(kernel: Kernel, *, last: int, wanted: re.Pattern[str] | None) -> 
     notes = [] if file is None else _joined_with(cells, file)
     shown = [text for cell in cells if (text := "\n".join(cell.lines())) and (wanted is None or wanted.search(text))]
     left_out = len(shown) - last
-    told, size = list[str](), 0
+    texts, size = list[str](), 0
     for text in reversed(shown[-last:]):
         size += len(text)
-        if told and size > MAX_ALL:
-            left_out = len(shown) - len(told)
+        if texts and size > MAX_ALL:
+            left_out = len(shown) - len(texts)
             break
-        told.append(text)
+        texts.append(text)
     if left_out > 0:
         notes.append(f"{left_out:,} earlier cells are left out.")
-    if not told:
-        told = ["No executed cell fits." if wanted else "No cell was executed yet."]
-    return "\n\n".join([*notes, *told[::-1]])
+    if not texts:
+        texts = ["No executed cell fits." if wanted else "No cell was executed yet."]
+    return "\n\n".join([*notes, *texts[::-1]])
 
 
 def executed_cells(kernel: Kernel) -> list[Cell]:
     """Return the cells that the kernel has executed, in order, with what it keeps of their output."""
     history = kernel.shell.history_manager
-    outputs, errors, taken = history.outputs, history.exceptions, outputs_of(kernel.shell)
-    texts = {} if taken is None else taken.texts()
+    outputs, errors, captured = history.outputs, history.exceptions, outputs_of(kernel.shell)
+    texts = {} if captured is None else captured.texts()
     running = _running(kernel)
     codes = enumerate([*history.input_hist_raw])
     return [
@@ -163,9 +163,9 @@ def executed_cells(kernel: Kernel) -> list[Cell]:
 
 def _running(kernel: Kernel) -> int | None:
     """Return the number of the cell that runs, if one does."""
-    taken = outputs_of(kernel.shell)
-    if taken is not None:
-        return taken.running
+    captured = outputs_of(kernel.shell)
+    if captured is not None:
+        return captured.running
     number: int = kernel.shell.execution_count - 1
     ended = kernel.shell.last_execution_result
     is_over = ended is not None and not ended.info.silent and ended.execution_count == number
@@ -174,8 +174,8 @@ def _running(kernel: Kernel) -> int | None:
 
 def _output(outputs: Any, error: Any, taken: str | None) -> str:
     """Return the output of a cell, from what the kernel keeps of it and, of a cell whose output was ``taken``, from that."""
-    results = [one for one in [*outputs] if taken is None or one.output_type == "execute_result"]
-    texts = [taken or "", *[_text_of(one.output_type, one.bundle) for one in results]]
+    results = [result for result in [*outputs] if taken is None or result.output_type == "execute_result"]
+    texts = [taken or "", *[_text_of(result.output_type, result.bundle) for result in results]]
     if isinstance(error, dict):
         texts.append(without_escapes("\n".join(map(str, error.get("traceback") or [error.get("evalue", "")]))))
     return "\n".join(text.rstrip("\n") for text in texts if text)
@@ -192,16 +192,16 @@ def _joined_with(cells: list[Cell], file: NotebookFile) -> list[str]:
     by_number = {cell.number: cell for cell in cells}
     markdown: list[str] = []
     unmatched = 0
-    for one in file.cells:
-        if one.kind == "markdown":
-            markdown.append(one.source)
+    for file_cell in file.cells:
+        if file_cell.kind == "markdown":
+            markdown.append(file_cell.source)
             continue
-        cell = by_number.get(one.number or 0)
-        if cell is not None and cell.code.strip() == one.source.strip():
+        cell = by_number.get(file_cell.number or 0)
+        if cell is not None and cell.code.strip() == file_cell.source.strip():
             cell.markdown, markdown = markdown, []
-            cell.output = cell.output or one.output
+            cell.output = cell.output or file_cell.output
         else:
-            unmatched += bool(one.source.strip())
+            unmatched += bool(file_cell.source.strip())
     saved = datetime.fromtimestamp(file.saved_at).strftime("%H:%M:%S")
     notes = [f"File: {file.path.name}, saved at {saved}."]
     if unmatched:

@@ -70,9 +70,9 @@ class ToolNamespace:
         functions = self.__dict__.get("_functions", {})
         if name in functions:
             return functions[name]  # type: ignore[no-any-return]  # what it holds
-        known = ", ".join(functions) or "none"
-        near = "; ".join(str(one.known[0]) for one in nearest(name, functions) if one.known)
-        raise AttributeError(f"There is no tool {name!r}. {f'Nearest: {near}. ' if near else ''}Tools: {known}")
+        names = ", ".join(functions) or "none"
+        near = "; ".join(str(suggestion.known[0]) for suggestion in nearest(name, functions) if suggestion.known)
+        raise AttributeError(f"There is no tool {name!r}. {f'Nearest: {near}. ' if near else ''}Tools: {names}")
 
     def __dir__(self) -> list[str]:
         return [*self._functions]
@@ -90,9 +90,9 @@ def tools_as_functions(scope: CodeScope, variables: dict[str, Any], own_name: st
     """
     offered = [tool for tool in scope.tools if tool.spec.name != own_name]
     functions = {tool.spec.name: ToolFunction(scope, tool) for tool in offered}
-    given = {NAMESPACE: ToolNamespace(functions), **functions}
+    names = {NAMESPACE: ToolNamespace(functions), **functions}
     hidden, ours = vars(builtins), (ToolFunction, ToolNamespace)
-    added = {name: value for name, value in given.items() if type(hidden.get(name)) in ours or name not in hidden}
+    added = {name: value for name, value in names.items() if type(hidden.get(name)) in ours or name not in hidden}
     before = {name: hidden[name] for name in added if name in hidden}
     swapped = {
         tool.spec.name: ToolFunction(scope, tool, variables[tool.spec.name])
@@ -225,8 +225,8 @@ def _outcome(output: Output, before: list[Any], last: ToolOutcome | None, value:
     own: tuple[Any, ...] = ()
     if last is not None:
         text = text if text.endswith("\n") or not text else f"{text}\n"
-        first, *rest = last.parts
-        text, own = (text + _bounded(first.text), tuple(rest)) if isinstance(first, Text) else (text, last.parts)
+        first, *others = last.parts
+        text, own = (text + _bounded(first.text), tuple(others)) if isinstance(first, Text) else (text, last.parts)
     parts = (Text(text.rstrip("\n") or "(no output)"), *own, *output.pictures)
     return ToolOutcome(True, parts, value, display=None if last is None else last.display)
 
@@ -234,16 +234,16 @@ def _outcome(output: Output, before: list[Any], last: ToolOutcome | None, value:
 def _failed(output: Output, before: list[Any], error: BaseException) -> ToolOutcome:
     """Return the outcome of code that raised: its output so far and the traceback."""
     _draw_figures(output, before, None)
-    told = without_escapes(users_traceback(error)).strip()
-    told = told if len(told) <= MAX_TRACEBACK else f"[...]\n{told[-MAX_TRACEBACK:]}"
+    trace = without_escapes(users_traceback(error)).strip()
+    trace = trace if len(trace) <= MAX_TRACEBACK else f"[...]\n{trace[-MAX_TRACEBACK:]}"
     text = output.text.rstrip("\n")
-    outcome = failure("python_error", told.rpartition("\n")[2], "")
-    return replace(outcome, parts=(Text(f"{text}\n{told}" if text else told), *output.pictures))
+    outcome = failure("python_error", trace.rpartition("\n")[2], "")
+    return replace(outcome, parts=(Text(f"{text}\n{trace}" if text else trace), *output.pictures))
 
 
 def _draw_figures(output: Output, before: list[Any], returned: Any) -> None:
     """Append the figures that the code left open, and close them: the notebook would show them below a later cell."""
-    opened = [figure for figure in open_figures() if not any(figure is one for one in before)]
+    opened = [figure for figure in open_figures() if not any(figure is figure_before for figure_before in before)]
     for figure in opened:
         if figure is not returned:
             output.draw(figure)

@@ -108,7 +108,7 @@ def is_sequence(value: Any) -> bool:
 def is_mapping(value: Any) -> bool:
     """Return whether the value is exactly a mapping of Python's own."""
     kind = type(value)
-    return any(kind is one for one in _MAPPINGS)
+    return any(kind is mapping for mapping in _MAPPINGS)
 
 
 def _container(value: Any, most: int, depth: int, items: int) -> str:
@@ -120,9 +120,9 @@ def _container(value: Any, most: int, depth: int, items: int) -> str:
         return f"{opening}...{closing}"
     if is_mapping(value):
         pairs = islice(items_of(value), items)
-        shown = [f"{short_text(key, most, 0)}: {short_text(one, most, depth - 1, items)}" for key, one in pairs]
+        shown = [f"{short_text(key, most, 0)}: {short_text(item, most, depth - 1, items)}" for key, item in pairs]
     else:
-        shown = [short_text(one, most, depth - 1, items) for one in islice(iter(value), items)]
+        shown = [short_text(item, most, depth - 1, items) for item in islice(iter(value), items)]
     more = f", ... {count - items:,} more" if count > items else ""
     return f"{opening}{', '.join(shown)}{more}{closing}"
 
@@ -153,7 +153,7 @@ def scalar_of_library(value: Any) -> str | None:
     """Return a number or a time of numpy or pandas as text; None for anything else."""
     kind = type(value)
     numpy, pandas = library("numpy"), library("pandas")
-    if any(kind is one for one in _scalar_types(numpy)):
+    if any(kind is scalar_type for scalar_type in _scalar_types(numpy)):
         return str(value.item()) if not issubclass(kind, (numpy["datetime64"], numpy["timedelta64"])) else str(value)
     if pandas:
         if kind is pandas.get("Timestamp"):  # of a zone, the text would run the code of its tzinfo

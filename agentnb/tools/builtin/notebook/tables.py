@@ -66,14 +66,14 @@ def table_head(value: Any) -> str:
         return f"first values: {', '.join(_labels(value, MAX_VALUES))}"
     columns, index = value._mgr.axes
     names = _labels(columns, MAX_COLUMNS)
-    cells = [_cells(value._mgr.iget_values(place), MAX_ROWS) for place in range(len(names))]
+    cells = [_cells(value._mgr.iget_values(position), MAX_ROWS) for position in range(len(names))]
     return _rows(_labels(index, MAX_ROWS), list(zip(names, cells, strict=True)))
 
 
 def _frame_line(frame: Any, arrays: list[Any]) -> str:
     columns, index = frame._mgr.axes
     names = _labels(columns, MAX_COLUMNS)
-    types = [_dtype_text(frame._mgr.iget_values(place).dtype) for place in range(len(names))]
+    types = [_dtype_text(frame._mgr.iget_values(position).dtype) for position in range(len(names))]
     named = ", ".join(f"{name} ({dtype})" for name, dtype in zip(names, types, strict=True))
     more = f" and {len(columns) - len(names):,} more" if len(columns) > len(names) else ""
     return f"{len(index):,} rows x {len(columns):,} columns, {_bytes(_size(arrays))}; columns: {named}{more}"
@@ -85,8 +85,8 @@ def _is_array(value: Any) -> bool:
 
 def _is_of(value: Any, module: str, *names: str) -> bool:
     """Return whether the class of a value is exactly one of these."""
-    kind, known = type(value), library(module)
-    return any(kind is known.get(name) for name in names)
+    kind, namespace = type(value), library(module)
+    return any(kind is namespace.get(name) for name in names)
 
 
 def _axes(value: Any) -> list[Any]:
@@ -167,7 +167,7 @@ def _label_at(level: Any, place: int) -> str:
 def _rows(labels: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]]) -> str:
     """Return the first rows as lines, each column as wide as its widest cell."""
     lines = [["", *[name for name, _ in columns]]]
-    lines += [[label, *[cells[place] for _, cells in columns]] for place, label in enumerate(labels)]
+    lines += [[label, *[cells[position] for _, cells in columns]] for position, label in enumerate(labels)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     shown = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
     return "\n".join(line for line in shown if line)

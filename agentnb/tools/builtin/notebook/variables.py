@@ -47,19 +47,19 @@ def overview(kernel: Kernel) -> str:
 
 def details(kernel: Kernel, names: Iterable[str]) -> tuple[str, list[str]]:
     """Return more about each of these variables, and the names that there are not."""
-    variables, told, missing = kernel.snapshot(), list[str](), list[str]()
+    variables, texts, missing = kernel.snapshot(), list[str](), list[str]()
     for name in dict.fromkeys(names):
         if name in variables:
-            told.append(f"{name}: {_details(variables[name])}")
+            texts.append(f"{name}: {_details(variables[name])}")
         else:
             missing.append(name)
-    return _bounded("\n\n".join(told)), missing
+    return _bounded("\n\n".join(texts)), missing
 
 
 def missing_text(kernel: Kernel, missing: Iterable[str]) -> str:
     """Return the line about names that are no variables."""
-    known = own_names(kernel, kernel.snapshot())
-    return "\n".join(f"There is no variable {name!r}. {in_python(near(name, known))}".rstrip() for name in missing)
+    own = own_names(kernel, kernel.snapshot())
+    return "\n".join(f"There is no variable {name!r}. {in_python(near(name, own))}".rstrip() for name in missing)
 
 
 def own_names(kernel: Kernel, variables: Mapping[str, Any]) -> list[str]:
@@ -105,9 +105,9 @@ def _body(value: Any) -> list[str]:
         return [tables.table_head(value)]
     if is_mapping(value):
         pairs = islice(items_of(value), MAX_ITEMS)
-        return [*[f"  {short_text(key, 80, 1)}: {_item(one)}" for key, one in pairs], *_more(value)]
+        return [*[f"  {short_text(key, 80, 1)}: {_item(item)}" for key, item in pairs], *_more(value)]
     if is_sequence(value):
-        return [*[f"  {_item(one)}" for one in islice(iter(value), MAX_ITEMS)], *_more(value)]
+        return [*[f"  {_item(item)}" for item in islice(iter(value), MAX_ITEMS)], *_more(value)]
     if type(value) is types.FunctionType:
         doc = value.__doc__
         return [doc[:MAX_VALUE]] if type(doc) is str else []

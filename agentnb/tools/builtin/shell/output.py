@@ -74,5 +74,5 @@ def _without_cut_end(data: bytes) -> bytes:
 
 
 def _without_cut_start(data: bytes) -> bytes:
-    start = next((place for place, byte in enumerate(data[:4]) if not 0x80 <= byte < 0xC0), 0)
+    start = next((position for position, byte in enumerate(data[:4]) if not 0x80 <= byte < 0xC0), 0)
     return data[min(start, 3) :]

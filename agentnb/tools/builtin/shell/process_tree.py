@@ -11,13 +11,13 @@ PROCESSES = Path("/proc")
 
 def descendants_of(number: int) -> tuple[int, ...]:
     """Return the processes that descend from a living process."""
-    found: list[int] = []
+    descendants: list[int] = []
     todo = [number]
     while todo:
         children = _children_of(todo.pop())
-        found += children
+        descendants += children
         todo += children
-    return tuple(found)
+    return tuple(descendants)
 
 
 def _children_of(number: int) -> list[int]:
@@ -35,8 +35,8 @@ def holders_of(pipes: Collection[int]) -> tuple[int, ...]:
     """
     names, own = {f"pipe:[{pipe}]" for pipe in pipes}, os.getpid()
     others = (int(name) for name in _names("") if name.isdigit() and int(name) != own)
-    found = (number for number in others if _holds(number, names))
-    return tuple(number for number in found if own == 1 or _parent_of(number) != own)
+    holders = (number for number in others if _holds(number, names))
+    return tuple(number for number in holders if own == 1 or _parent_of(number) != own)
 
 
 def _holds(number: int, pipes: set[str]) -> bool:

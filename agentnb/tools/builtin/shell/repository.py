@@ -45,8 +45,8 @@ def repository_around(folder: Path) -> Repository | None:
             continue
         if (mark / "HEAD").is_file():
             return Repository(root, mark, mark)
-        if mark.is_file() and (found := _of_file(root, mark)):
-            return found
+        if mark.is_file() and (repository := _of_file(root, mark)):
+            return repository
     return None
 
 

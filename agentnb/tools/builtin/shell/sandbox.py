@@ -149,8 +149,8 @@ def _copies(repositories: Sequence[Repository], folder: Path) -> list[GitCopy]:
         own = {repository.own for repository in repositories if repository.shared == shared} - {shared}
         copy = copy_git(shared, folder / str(len(copies)), own=own)
         if copy is not None:
-            worktrees = [copy_git(each, folder / f"{len(copies)}-{number}", copy) for number, each in enumerate(sorted(own))]
-            copies += [copy, *(each for each in worktrees if each is not None)]
+            worktrees = [copy_git(worktree, folder / f"{len(copies)}-{number}", copy) for number, worktree in enumerate(sorted(own))]
+            copies += [copy, *(worktree for worktree in worktrees if worktree is not None)]
     return copies
 
 

@@ -49,15 +49,15 @@ def walk(roots: Iterable[Path], passed_over: Container[str] = ()) -> Findings:
     ``passed_over``: folders that no command can write. Names decide nothing: a command could give any folder such a name.
     """
     findings, todo, seen = Findings(), deque(roots), set[Path]()
-    left = MAX_ENTRIES
+    remaining = MAX_ENTRIES
     while todo:
         folder = todo.popleft()
         if folder in seen:
             continue
         seen.add(folder)
         entries = _entries(folder)
-        left -= len(entries)
-        if left < 0:
+        remaining -= len(entries)
+        if remaining < 0:
             findings.is_whole = False
             break
         for entry in entries:
@@ -144,8 +144,8 @@ class View:
         for path in sorted(self._covered):
             copied = [copy for copy in copies if path.is_relative_to(copy.source)]
             shown = [path] if not self._is_hidden(path) else []
-            mounts += [("--ro-bind", str(empty), str(place)) for copy in copied for place in copy.paths_of(path)]
-            mounts += [("--ro-bind", str(empty), str(place)) for place in shown if not copied]
+            mounts += [("--ro-bind", str(empty), str(target)) for copy in copied for target in copy.paths_of(path)]
+            mounts += [("--ro-bind", str(empty), str(target)) for target in shown if not copied]
         mounts += [("--tmpfs", str(path)) for path in sorted(self._emptied) if not self._is_hidden(path)]
         return [word for words in mounts for word in words]
 
@@ -232,11 +232,11 @@ class SandboxView(View):
                 self._show_git(inner)
             if (root / ".git").is_file() and not (root / ".git").is_symlink():
                 self._guard(Guarded(root / ".git"))
-        for place in (place for repository in self.repositories for place in linked_repositories(repository, self._git)):
-            if work_dir in place.parents and place.parent.resolve() == place.parent:  # git status goes into these
-                self._pin(place)
-                if place not in self._mounts and not place.is_file():
-                    self._guard(Guarded(place))
+        for inner_mark in (inner_mark for repository in self.repositories for inner_mark in linked_repositories(repository, self._git)):
+            if work_dir in inner_mark.parents and inner_mark.parent.resolve() == inner_mark.parent:  # git status goes into these
+                self._pin(inner_mark)
+                if inner_mark not in self._mounts and not inner_mark.is_file():
+                    self._guard(Guarded(inner_mark))
         mark = work_dir / ".git"
         if mark not in self._mounts:
             self._guard(Guarded(mark))

@@ -80,22 +80,22 @@ def next_address(address: WebAddress, location: str, *, is_local: bool) -> WebAd
     path, and of what is behind ``?`` is followed.
     """
     try:
-        found = read_address(urljoin(address.text, location.strip().replace(" ", "%20")))
+        target = read_address(urljoin(address.text, location.strip().replace(" ", "%20")))
         if not is_local:
-            check_literal(found.host)
+            check_literal(target.host)
     except ValueError:  # brackets that hold no address
         raise after_redirect(_invalid("the address cannot be read"), address.text) from None
     except ToolRefused as error:
         raise after_redirect(error, address.text) from None
-    is_upgrade = (address.scheme, address.port, found.scheme, found.port) == ("http", 80, "https", 443)
-    is_same_page = found.target.partition("?")[0].rstrip("/") == address.target.partition("?")[0].rstrip("/")
-    if found.host != address.host or not (is_upgrade or found[:3] == address[:3]) or not is_same_page:
+    is_upgrade = (address.scheme, address.port, target.scheme, target.port) == ("http", 80, "https", 443)
+    is_same_page = target.target.partition("?")[0].rstrip("/") == address.target.partition("?")[0].rstrip("/")
+    if target.host != address.host or not (is_upgrade or target[:3] == address[:3]) or not is_same_page:
         raise ToolRefused(
             "redirected",
-            f"{address.text} redirects to another page, which was not asked for: {found.text}",
+            f"{address.text} redirects to another page, which was not asked for: {target.text}",
             "Call web_fetch with that address if it is the page you want.",
         )
-    return found
+    return target
 
 
 def is_public(address: str) -> bool:

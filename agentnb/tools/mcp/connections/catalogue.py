@@ -104,12 +104,12 @@ def _is_closed(error: Any) -> bool:
 
 
 async def _pages(ask: Callable[..., Awaitable[Any]], name: str, most: int) -> tuple[Any, ...]:
-    found: list[Any] = []
+    items: list[Any] = []
     cursor = None
     for _ in range(most):
         page = await ask(cursor=cursor, cache_mode="refresh")
-        found += getattr(page, name)
+        items += getattr(page, name)
         cursor = page.next_cursor
         if not cursor:
             break
-    return tuple(found)
+    return tuple(items)

@@ -50,16 +50,16 @@ _here: dict[str, KeptLogin] = {}
 
 def kept_login(address: str) -> KeptLogin | None:
     """Return the login at the server of this address; None if there is none. Blocks: a keyring may ask the person."""
-    found = _here.get(address)
+    login = _here.get(address)
     try:
         file = msgspec.json.decode(_path(address).read_bytes(), type=_File)
-        found = found or file.login or msgspec.json.decode(settings.from_keyring(_entry(address)), type=KeptLogin)
+        login = login or file.login or msgspec.json.decode(settings.from_keyring(_entry(address)), type=KeptLogin)
     except (OSError, msgspec.DecodeError, RecursionError):
         pass
-    if found is None or found.address != address:
+    if login is None or login.address != address:
         return None
-    redact_login(found.tokens, found.client)
-    return found
+    redact_login(login.tokens, login.client)
+    return login
 
 
 def keep_login(login: KeptLogin) -> bool:

@@ -75,22 +75,22 @@ def replace_body(response: Any, body: bytes) -> None:
 
 def mend_response(response: Any) -> None:
     """Have a response of HTTP give messages that the client can read: one as JSON, or one in a line of each event."""
-    given, is_stream = response.aiter_bytes, response.headers.get("content-type", "").startswith("text/event-stream")
+    read, is_stream = response.aiter_bytes, response.headers.get("content-type", "").startswith("text/event-stream")
 
     async def mended(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
-        left, size = list[bytes](), 0
-        async with aclosing(given(chunk_size)) as chunks:
+        pending, size = list[bytes](), 0
+        async with aclosing(read(chunk_size)) as chunks:
             async for chunk in chunks:
                 *lines, last = chunk.split(b"\n") if is_stream and size < MAX_LINE_BYTES else (chunk,)
                 for line in lines:
-                    yield _readable_line(b"".join([*left, line])) + b"\n"
-                    left, size = [], 0
-                left.append(last)
+                    yield _readable_line(b"".join([*pending, line])) + b"\n"
+                    pending, size = [], 0
+                pending.append(last)
                 size += len(last)
                 if size > MAX_LINE_BYTES:
-                    yield b"".join(left)
-                    left = []
-        yield _readable_line(b"".join(left))
+                    yield b"".join(pending)
+                    pending = []
+        yield _readable_line(b"".join(pending))
 
     response.aiter_bytes = mended
 
@@ -115,25 +115,25 @@ def readable_message(error: ValidationError) -> dict[str, Any] | None:
     What is nested deeper than `MAX_LEVELS` is cut off, half characters are replaced, a result that is no object is below
     `BARE`, and an error has a code and a message.
     """
-    given = [one["input"] for one in error.errors(include_url=False)]
-    line = given[0].decode(errors="replace") if isinstance(given[0], bytes) else given[0]
+    candidates = [candidate["input"] for candidate in error.errors(include_url=False)]
+    line = candidates[0].decode(errors="replace") if isinstance(candidates[0], bytes) else candidates[0]
     if isinstance(line, str):
         with suppress(ValueError, RecursionError):
-            given = [json.loads(cut_deep(line.lstrip("\ufeff"), MAX_LEVELS), parse_int=_integer)]
-    given = [one for part in given for one in (part if isinstance(part, list) else [part])]
-    message = next((one for one in given if isinstance(one, dict) and "id" in one), None)
+            candidates = [json.loads(cut_deep(line.lstrip("\ufeff"), MAX_LEVELS), parse_int=_integer)]
+    candidates = [candidate for part in candidates for candidate in (part if isinstance(part, list) else [part])]
+    message = next((candidate for candidate in candidates if isinstance(candidate, dict) and "id" in candidate), None)
     if message is None:
         return None
     read = {**encodable_data(message), "jsonrpc": "2.0"}
     problem = read.get("error")
     if problem is not None or read.keys().isdisjoint(("result", "method")):
-        told = problem if isinstance(problem, dict) else {"message": problem or "the answer has no result"}
-        code, why = told.get("code"), told.get("message", told)
-        known = {
+        details = problem if isinstance(problem, dict) else {"message": problem or "the answer has no result"}
+        code, why = details.get("code"), details.get("message", details)
+        readable = {
             "code": code if type(code) is int else INTERNAL_ERROR,
             "message": why if isinstance(why, str) else msgspec.json.encode(why).decode(),
         }
-        return {"jsonrpc": "2.0", "id": read["id"], "error": known}
+        return {"jsonrpc": "2.0", "id": read["id"], "error": readable}
     return {**read, "result": {BARE: read["result"]}} if not isinstance(read.get("result", {}), dict) else read
 
 
@@ -150,7 +150,7 @@ def readable_start(raw: Mapping[str, Any]) -> dict[str, Any]:
 
     version, (info, can) = raw.get("protocolVersion"), (_object(raw.get(key)) for key in ("serverInfo", "capabilities"))
     return {
-        "protocolVersion": max((one for one in KNOWN if one <= str(version)), default=KNOWN[0]),
+        "protocolVersion": max((version_name for version_name in KNOWN if version_name <= str(version)), default=KNOWN[0]),
         "capabilities": {
             key: {"listChanged": _object(can[key]).get("listChanged") is True}
             for key in ("tools", "resources", "prompts")
@@ -169,12 +169,12 @@ def _object(value: Any) -> dict[str, Any]:
 def readable_list(raw: Mapping[str, Any], key: str, read: Callable[[Any], Any], set_aside: SetAside) -> dict[str, Any]:
     """Return a page of a list with the items that the client can model; the others are set aside, each with its reason."""
     items, cursor = list[Any](), raw.get("nextCursor")
-    for place, item in enumerate(list_of(raw.get(key, raw.get(BARE)))):
+    for position, item in enumerate(list_of(raw.get(key, raw.get(BARE)))):
         try:
             items.append(read(item))
         except ValueError as error:
             name = item.get("name") if isinstance(item, dict) else None
-            set_aside[name if isinstance(name, str) and name else f"number {place + 1}"] = str(error)
+            set_aside[name if isinstance(name, str) and name else f"number {position + 1}"] = str(error)
     return {**_PAGE, key: items, **({"nextCursor": cursor} if isinstance(cursor, str) else {})}
 
 
@@ -206,7 +206,7 @@ def _readable_tool(tool: Any) -> dict[str, Any]:
     hints, output = _object(tool.get("annotations")), tool.get("outputSchema")
     if _object(tool.get("execution")).get("taskSupport") == "required":
         raise ValueError("it runs only as a task, which agentnb does not do")
-    headers = {name: one for name, one in _object(properties).items() if isinstance(one, dict)}
+    headers = {name: definition for name, definition in _object(properties).items() if isinstance(definition, dict)}
     return {
         "name": tool["name"],
         "inputSchema": {"type": "object", "properties": headers, BARE: schema},  # some properties are sent as headers

@@ -165,9 +165,9 @@ class LiveServer:
             await self.stopped()
             self._state, self.problem = "starting", ""
             self.facts, self.tools, self.set_aside, self.catalogue = None, (), {}, Catalogue()
-            given = self.work_dir, self.set_aside, self._elicit, self._note_change
+            arguments = self.work_dir, self.set_aside, self._elicit, self._note_change
             try:
-                connection = self._connection = Connection(self._book.filled(self.server), *given)
+                connection = self._connection = Connection(self._book.filled(self.server), *arguments)
                 await self._list(connection)
             except BaseException as error:
                 await self.stopped()
@@ -245,9 +245,9 @@ class LiveServer:
         """Note why the server could not be used, and return that as an error."""
         self.problem = self.why(error)
         done = "reached" if self.server.is_remote else "started"
-        what = f"The MCP server {self.server.name} ({self.server.target}) could not be {done}: {self.problem}"
+        message = f"The MCP server {self.server.name} ({self.server.target}) could not be {done}: {self.problem}"
         lines = "\n".join(self.stderr)
-        return ServerFailed(f"{what}\nIt wrote:\n{lines}" if lines else what, self._advice(error))
+        return ServerFailed(f"{message}\nIt wrote:\n{lines}" if lines else message, self._advice(error))
 
     def _advice(self, error: BaseException) -> Advised:
         if (refusal := self.refusal(error)) is not None:

@@ -57,8 +57,8 @@ class _Tokens:
         from mcp.shared.auth import OAuthClientMetadata
         from pydantic import AnyUrl
 
-        about = OAuthClientMetadata(client_name="agentnb", redirect_uris=[AnyUrl(answered_at)])
-        self._provider: OAuthClientProvider = OAuthClientProvider(address, about, self, **handlers)
+        client_metadata = OAuthClientMetadata(client_name="agentnb", redirect_uris=[AnyUrl(answered_at)])
+        self._provider: OAuthClientProvider = OAuthClientProvider(address, client_metadata, self, **handlers)
         self._is_stored = True
         self._named: OAuthClientInformationFull | None = None
         """The client that the person named, now or for the login before."""
@@ -198,11 +198,11 @@ class Login(_Tokens):
     def take(self, address: str) -> bool:
         """Take the address at which the browser ended; return whether it is one of this login."""
         url = settings.parsed_url(address)
-        given = {name: values[0] for name, values in parse_qs(url.query if url else "").items()}
-        if not self._state or not secrets.compare_digest(given.get("state", "").encode(), self._state.encode()):
+        parameters = {name: values[0] for name, values in parse_qs(url.query if url else "").items()}
+        if not self._state or not secrets.compare_digest(parameters.get("state", "").encode(), self._state.encode()):
             return False
-        settings.redact_values({"AUTH_CODE": given.get("code", "")})
-        self._end(given)
+        settings.redact_values({"AUTH_CODE": parameters.get("code", "")})
+        self._end(parameters)
         return True
 
     def give_up(self) -> None:
@@ -304,8 +304,8 @@ class Login(_Tokens):
         self._check_scheme(URL(shown.opened))
         client, metadata = self._provider.context.client_info, self._provider.context.oauth_metadata
         if self._client is not None and client is not None and client.client_secret:
-            taken = (metadata and metadata.token_endpoint_auth_methods_supported) or [BASIC]
-            client.token_endpoint_auth_method = BASIC if BASIC in taken else "client_secret_post"
+            methods = (metadata and metadata.token_endpoint_auth_methods_supported) or [BASIC]
+            client.token_endpoint_auth_method = BASIC if BASIC in methods else "client_secret_post"
             client.issuer = self._provider._expected_issuer()  # no other authorization server gets the secret
         self._state = parse_qs(query)["state"][-1]
         token_host = URL(self._provider._get_token_endpoint()).netloc.decode()
@@ -316,10 +316,10 @@ class Login(_Tokens):
         from mcp.client.auth import OAuthFlowError
         from mcp.shared.auth import AuthorizationCodeResult
 
-        given = await asyncio.wrap_future(self._answer)
-        if "error" in given:
-            raise OAuthFlowError(": ".join(filter(None, [given["error"], given.get("error_description")])))
-        return AuthorizationCodeResult(code=given.get("code", ""), state=given["state"], iss=given.get("iss"))
+        answer = await asyncio.wrap_future(self._answer)
+        if "error" in answer:
+            raise OAuthFlowError(": ".join(filter(None, [answer["error"], answer.get("error_description")])))
+        return AuthorizationCodeResult(code=answer.get("code", ""), state=answer["state"], iss=answer.get("iss"))
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer a browser on this machine, which an authorization server has sent back."""
@@ -328,8 +328,8 @@ class Login(_Tokens):
                 head = await reader.readuntil(b"\r\n\r\n")
                 is_ours = self.take(head.split(b" ", 2)[1].decode("ascii", "replace"))
                 page, status = (ARRIVED, "200 OK") if is_ours else (NOT_EXPECTED, "400 Bad Request")
-                about = f"Content-Type: text/html\r\nContent-Length: {len(page)}\r\nConnection: close"
-                writer.write(f"HTTP/1.1 {status}\r\n{about}\r\n\r\n".encode() + page)
+                header = f"Content-Type: text/html\r\nContent-Length: {len(page)}\r\nConnection: close"
+                writer.write(f"HTTP/1.1 {status}\r\n{header}\r\n\r\n".encode() + page)
                 await writer.drain()
         except (OSError, IndexError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # no browser
@@ -350,8 +350,8 @@ async def _refusal(response: Response) -> str:
     """Return how an authorization server refused a step, in the words that the protocol has for that."""
     reason = ""
     with suppress(*UNREADABLE):
-        given = await response.aread() and response.json()
-        words = [given.get(key) for key in ("error", "error_description")] if isinstance(given, dict) else []
+        answer = await response.aread() and response.json()
+        words = [answer.get(key) for key in ("error", "error_description")] if isinstance(answer, dict) else []
         reason = _shown(": ".join([word for word in words if isinstance(word, str)]))
     return f"{response.request.url.copy_with(query=None)} answers {response.status_code}" + (f" ({reason})" if reason else "")
 
@@ -360,13 +360,13 @@ def _limit(response: Response) -> None:
     """Have a response end with an error where it is longer than any of an authorization server."""
     from mcp.client.auth import OAuthFlowError
 
-    given = response.aiter_bytes
+    read = response.aiter_bytes
 
     async def limited(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
-        left = MAX_RESPONSE_BYTES
-        async with aclosing(given(chunk_size)) as chunks:
+        remaining = MAX_RESPONSE_BYTES
+        async with aclosing(read(chunk_size)) as chunks:
             async for chunk in chunks:
-                if (left := left - len(chunk)) < 0:
+                if (remaining := remaining - len(chunk)) < 0:
                     raise OAuthFlowError(f"{response.request.url.copy_with(query=None)} answers with too much")
                 yield chunk
 
