@@ -1,4 +1,4 @@
-"""Documents that hold settings, as JSON (with comments), YAML or TOML: their values, and where each begins."""
+"""Configuration documents in JSON (with comments), YAML or TOML: values and their source positions."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from agentnb.advice import Advised
 from agentnb.errors import SettingsError
 
 Keys: TypeAlias = tuple[str | int, ...]
-"""The keys and indexes that lead to a value."""
+"""Path of keys and indexes to a value."""
 MAX_KEY = 40
-"""Characters of a key that an error repeats."""
+"""Maximum characters of a key repeated in an error."""
 MAX_VALUES = 100_000
-"""Values of a YAML document, each alias counted as often as it is used."""
+"""Maximum values of a YAML document, counting each use of an alias."""
 _MERGE = "tag:yaml.org,2002:merge"
 _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"/]+|.', re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Document:
-    """A document: its value, and where each value begins."""
+    """A document with its value and the position of each value in it."""
 
     source: str
-    """The file or variable, for errors."""
+    """File or variable, for errors."""
     text: str
     value: Any
     offsets: dict[Keys, int]
 
     def error(self, path: Keys, what: str, advice: Advised = "") -> SettingsError:
-        """Return the error about the value at this path."""
+        """Return an error about the value at this path."""
         prefix = next((path[:end] for end in range(len(path), -1, -1) if path[:end] in self.offsets), None)
         where = self.source if prefix is None else place(self.source, self.text, self.offsets[prefix])
         return SettingsError(f"{where}: {what}", advice)
 
 
 class _Unreadable(Exception):
-    """A text that is no document of its format: what is wrong, and the offset, None if it is not known."""
+    """Syntax error: message and offset, None if unknown."""
 
 
 def place(source: str, text: str, offset: int) -> str:
@@ -50,9 +50,9 @@ def place(source: str, text: str, offset: int) -> str:
 
 
 def read_document(text: str, source: str) -> Document:
-    """Read a document, in the format that its name tells, or else its first line.
+    """Read a document in the format indicated by its name, otherwise by its first line.
 
-    Raises `SettingsError` with the place of what cannot be read, and of a key that is there twice.
+    Raises `SettingsError` with the position of a syntax error or a duplicate key.
     """
     text = text.removeprefix("\ufeff")
     form = next((form for form in _FORMATS if source.lower().endswith(form.endings)), None) or _form_of(text)
@@ -72,7 +72,7 @@ def read_document(text: str, source: str) -> Document:
 
 
 def _texts(value: Any, path: Keys) -> Iterator[tuple[Keys, str]]:
-    """Yield the texts in a value, keys included, with their places."""
+    """Yield the texts in a value, including keys, with their paths."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict | list):
@@ -82,7 +82,7 @@ def _texts(value: Any, path: Keys) -> Iterator[tuple[Keys, str]]:
 
 
 def _read_json(text: str) -> tuple[Any, dict[Keys, int]]:
-    """Read JSON, with the comments and trailing commas that editors allow in it."""
+    """Read JSON, with comments and trailing commas as editors allow them."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
@@ -98,11 +98,11 @@ def _read_json(text: str) -> tuple[Any, dict[Keys, int]]:
 
 
 def _located(text: str) -> dict[Keys, int]:
-    """Return where each value of a valid JSON document begins."""
+    """Return the offset of each value of a valid JSON document."""
     offsets: dict[Keys, int] = {}
     path: list[str | int] = []
     keys: list[bool] = []
-    """For each open list or object, whether the next text in it is a key."""
+    """For each open list or object: True if its next text is a key."""
     for token in _TOKEN.finditer(text):
         sign = token[0]
         if sign.startswith(("//", "/*")) or sign.isspace():
@@ -177,18 +177,18 @@ def _read_toml(text: str) -> tuple[Any, dict[Keys, int]]:
 
 
 def _without_values(error: Any) -> str:
-    """Return the message of a parser without what it quotes."""
+    """Return the message of a parser without quoted values."""
     return re.sub(r"\s+", " ", re.sub(r"(['\"]).*?\1", "'...'", str(error)))
 
 
 class _Form(NamedTuple):
-    """A format of documents."""
+    """A document format."""
 
     name: str
     endings: tuple[str, ...]
-    """Those of the names of its files."""
+    """File extensions."""
     read: Callable[[str], tuple[Any, dict[Keys, int]]]
-    """Returns the value, and where each value in it begins, if that is known."""
+    """Returns the value, and the offset of each value in it if known."""
 
 
 _JSON = _Form("JSON", (".json", ".jsonc", ".json5"), _read_json)

@@ -1,4 +1,4 @@
-"""Resources and prompts of an MCP server as tools of a run: listed and read by the model."""
+"""Resources and prompts of an MCP server as tools of a run, to list and to read."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from mcp import types as t
 
 MAX_LINES = 200
-"""Resources or prompts that a model is told of at once."""
+"""Maximum resources or prompts listed at once."""
 
 
 class _Kind(NamedTuple):
-    """A tool for what every server lists and gives in the same way."""
+    """A tool for resources or prompts."""
 
     name: str
-    """Its name; where a tool of the server has it, ``mcp`` is put between its words."""
+    """Tool name; ``mcp`` is inserted if a tool of the server has it."""
     description: str
     answer: Answer
     properties: dict[str, Any]
@@ -35,10 +35,10 @@ class _Kind(NamedTuple):
 
 
 def resource_tools(live: LiveServer, names: set[str]) -> list[MCPTool]:
-    """Return the tools for the resources and prompts of a server, as far as it has any, which ask as its own tools do.
+    """Return the tools for the resources and prompts of a server, with the same permissions as its own tools.
 
-    ``names``: those of the tools of all servers, which win: a tool of these here gets its other name, or is left out.
-    Theirs are added.
+    ``names``: names of all server tools, which take precedence: a conflicting tool gets its alternative name, or is left out.
+    The new names are added.
     """
     from mcp import types as t
 
@@ -107,33 +107,33 @@ _OF_PROMPTS = (
 
 
 def contents_parts(contents: Iterable[Any]) -> tuple[Text | Image, ...]:
-    """Return the contents of a resource as texts and pictures; of several, each behind its URI."""
+    """Return the contents of a resource as texts and pictures, each labelled with its URI if there are several."""
     return _labelled([(content.uri, (resource_part(content.model_dump(by_alias=True)),)) for content in contents])
 
 
 def prompt_parts(messages: Iterable[t.PromptMessage]) -> tuple[Text | Image, ...]:
-    """Return the messages of a prompt as texts and pictures; of several, each behind its role."""
+    """Return the messages of a prompt as texts and pictures, each labelled with its role if there are several."""
     return _labelled([(message.role, parts_of([message.content.model_dump(by_alias=True)])) for message in messages])
 
 
 def _labelled(each: list[tuple[Any, tuple[Text | Image, ...]]]) -> tuple[Text | Image, ...]:
-    """Return the parts behind their labels; those of a single one without it."""
+    """Return the parts after their labels; a single item has no label."""
     if len(each) == 1:
         return each[0][1]
     return tuple([part for label, parts in each for part in (Text(f"{one_line(label)}:"), *parts)])
 
 
 class Contents(NamedTuple):
-    """Contents of a resource as a person gets them."""
+    """Contents of a resource for a person."""
 
     value: str | bytes
     mime_type: str
 
 
 def contents_of(contents: Iterable[Any]) -> list[Contents]:
-    """Return the contents of a resource: texts as the model would read them, anything else as bytes.
+    """Return the contents of a resource: texts as a model reads them, other contents as bytes.
 
-    Raises ValueError for bytes that are not base64.
+    Raises ValueError for invalid base64.
     """
     result = []
     for content in contents:
@@ -149,18 +149,24 @@ def prompt_text(messages: Iterable[t.PromptMessage]) -> str:
 
 
 def prompt_arguments(prompt: t.Prompt) -> str:
-    """Return the arguments of a prompt: ``subject, tone?``; those with ``?`` may be left out."""
+    """Return the arguments of a prompt, such as ``subject, tone?``; ``?`` marks optional ones."""
     return ", ".join(f"{one_line(argument.name)}{'' if argument.required else '?'}" for argument in prompt.arguments or ())
 
 
 def missing_arguments(known: Catalogue, prompt: str, given: Iterable[str]) -> list[str]:
-    """Return the arguments that a prompt needs beside those given; servers say little of it."""
-    named = [argument for candidate in known.prompts if candidate.name == prompt for argument in candidate.arguments or () if argument.required]
+    """Return the required arguments of a prompt that are missing; servers report them poorly."""
+    named = [
+        argument
+        for candidate in known.prompts
+        if candidate.name == prompt
+        for argument in candidate.arguments or ()
+        if argument.required
+    ]
     return [one_line(argument.name) for argument in named if argument.name not in given]
 
 
 def _line(named: str, item: Any, kind: str | None, *more: str) -> str:
-    """Return a line for a resource or a prompt: what it is called by, and what the server says of it."""
+    """Format a resource or prompt as a line: identifier, details and description."""
     title = item.title if item.title and item.title != named else item.name if item.name not in named else ""
     details = ", ".join(one_line(text) for text in (*more, kind, title) if text)
     described = one_line((item.description or "").strip().partition("\n")[0])

@@ -1,4 +1,4 @@
-"""Settings of MCP servers as people and programs write them: files of other programs, and ``MCP_SERVERS``."""
+"""Settings of MCP servers in files of other programs and in ``MCP_SERVERS``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SPLIT: dict[str, dict[str, str]] = {
     "command": {"path": "command"},
     "timeout": {"request": "timeout", "startup": "startup_timeout_ms"},
 }
-"""Settings that are objects in some programs, and the names of what is in them."""
+"""Settings that are objects in some programs, and the names of their fields."""
 _TARGETS = {"command", "url"}
 _TARGET_KEYS = [key for target in _TARGETS for key in SETTINGS[target][1]]
 _KINDS = {
@@ -51,29 +51,29 @@ _KINDS = {
     bool: "true or false",
 }
 _BARE = re.compile(r"(Bearer )?\$[A-Z_][A-Z0-9_]*")
-"""A text that is a variable as Gemini CLI writes them."""
+"""Text that consists of a variable in Gemini CLI's syntax."""
 _ASSIGNMENT = re.compile(r"""\s*(?:export\s+)?([\w.-]+)\s*=\s*(["']?)(.*?)\2\s*""")
 
 
 class ServerList(NamedTuple):
-    """Servers as a file or variable has them."""
+    """Servers of a file or variable."""
 
     servers: tuple[MCPServer, ...] = ()
     notes: tuple[str, ...] = ()
-    """What was left out or changed, as sentences for the person."""
+    """Skipped or changed settings, as sentences for the person."""
     product: str = ""
-    """The program whose file it is; empty if that is not known."""
+    """Program that the file belongs to; empty if unknown."""
 
     def named(self, name: str) -> MCPServer | None:
-        """Return the server of this name."""
+        """Return a server by name, or None."""
         return next((server for server in self.servers if server.name == name), None)
 
 
 def read_servers(text: str, source: str, folder: Path | None = None) -> ServerList:
-    """Return the servers of a document: by name, as one of the products has them, or a list whose items have a ``name``.
+    """Return the servers of a document: by name, in the format of a known product, or as a list of items with a ``name``.
 
-    ``source``: the file or variable, for errors; ``folder``: where relative paths begin. Raises `SettingsError` with the
-    place of what is wrong.
+    ``source``: file or variable, for errors; ``folder``: base of relative paths. Raises `SettingsError` with the position of
+    the problem.
     """
     document = read_document(text, source)
     servers: dict[str, MCPServer | None] = {}
@@ -101,7 +101,7 @@ def read_servers(text: str, source: str, folder: Path | None = None) -> ServerLi
 
 
 def read_variable(text: str, source: str) -> ServerList:
-    """Return the servers of a variable: JSON, or the short form ``NAME:COMMAND,NAME:COMMAND``, without arguments."""
+    """Return the servers of a variable: JSON, or the short form ``NAME:COMMAND,NAME:COMMAND`` without arguments."""
     text = text.strip()
     if not text or text.startswith(("[", "{", '"')):
         return read_servers(text, source) if text else ServerList()
@@ -124,14 +124,16 @@ def read_variable(text: str, source: str) -> ServerList:
 
 
 def _entries(document: Document, file: str) -> Iterator[tuple[Product, str, Keys, dict[str, Any]]]:
-    """Yield product, name, place and settings of each server."""
+    """Yield product, name, path and settings of each server."""
     is_found = False
     for keys, sharing in PLACES.items():
         for path, value in _found(document.value, keys):
             if value is None or (not keys and is_found):
                 continue
             items = [*_items(document, path, value, is_guess=sharing[-1].is_guess)]
-            product = next((candidate for candidate in sharing if _is_of(candidate, file, [fields for _, _, fields in items])), sharing[-1])
+            product = next(
+                (candidate for candidate in sharing if _is_of(candidate, file, [fields for _, _, fields in items])), sharing[-1]
+            )
             is_found = is_found or bool(items) or not product.is_guess or value in ([], {})
             yield from ((product, *item) for item in items)
     if not is_found:
@@ -139,7 +141,9 @@ def _entries(document: Document, file: str) -> Iterator[tuple[Product, str, Keys
 
 
 def _found(value: Any, keys: Sequence[str], path: Keys = ()) -> Iterator[tuple[Keys, Any]]:
-    """Yield the values to which keys lead, with their places. ``*`` is any key, or the working directory if it is one."""
+    """Yield the values at a path of keys, with their actual paths. ``*`` matches the working directory if it is a key,
+    otherwise any key.
+    """
     if not keys:
         yield path, value
     elif isinstance(value, dict):
@@ -149,7 +153,7 @@ def _found(value: Any, keys: Sequence[str], path: Keys = ()) -> Iterator[tuple[K
 
 
 def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Iterator[tuple[str, Keys, dict[str, Any]]]:
-    """Yield name, place and settings of each server in an object or list, or of the one that the document is."""
+    """Yield name, path and settings of each server in an object or list, or of a document that is itself a server."""
     if isinstance(value, list):
         for index, fields in enumerate(value):
             names = [fields[key] for key in NAMES if key in fields] if isinstance(fields, dict) else [None]
@@ -173,7 +177,7 @@ def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Ite
 
 
 def _is_of(product: Product, file: str, servers: list[dict[str, Any]]) -> bool:
-    """Return whether a file is one of a product, by its path, or by settings or variables of its servers."""
+    """True if a file belongs to a product, by its path, or by settings or variables of its servers."""
     if file.endswith(product.files):
         return True
     features: set[str] = set()
@@ -185,7 +189,7 @@ def _is_of(product: Product, file: str, servers: list[dict[str, Any]]) -> bool:
 
 
 def _flat(fields: dict[str, Any], path: Keys = ()) -> dict[str, list[tuple[Keys, Any]]]:
-    """Return the settings of a server by the names they have here, each with its place; those without one by their own."""
+    """Return the settings of a server under agentnb's names, unknown ones under their own, each with its path."""
     result: dict[str, list[tuple[Keys, Any]]] = {}
     for key, value in fields.items():
         inner = {_SETTINGS.get(key, key): [((*path, key), value)]}
@@ -199,7 +203,7 @@ def _flat(fields: dict[str, Any], path: Keys = ()) -> dict[str, list[tuple[Keys,
 
 
 class _Entry:
-    """The settings of one server."""
+    """Settings of one server."""
 
     def __init__(
         self, document: Document, product: Product, path: Keys, name: str, folder: Path | None, fields: dict[str, Any]
@@ -209,17 +213,17 @@ class _Entry:
         self._path = path
         self._name = name
         self._folder = folder.parent if folder and product.name and folder.name.startswith(".") else folder
-        """That of the work: editors have their files in a folder in it."""
+        """The working folder: files of editors are in a subfolder."""
         self._fields: dict[str, tuple[Keys, Any]] = {}
         self.notes: list[str] = []
-        """What has no effect or is read otherwise than it looks, as sentences."""
+        """Ignored and reinterpreted settings, as sentences."""
         for setting, (first, *others) in ((key, values) for key, values in _flat(fields, path).items() if values):
             self._fields[setting] = first
             if differing := next((key_path for key_path, value in others if value != first[1]), None):
                 raise self._error(differing, f"{first[0][-1]} and {differing[-1]} are different", "Keep one of them")
 
     def _error(self, at: str | Keys, what: str, advice: Advised = "") -> SettingsError:
-        """Return the error about a setting, or the value at a path."""
+        """Return an error about a setting, or the value at a path."""
         return self._document.error(self._place(at) if isinstance(at, str) else at, f"{self._name}: {what}", advice)
 
     def _place(self, key: str) -> Keys:
@@ -229,20 +233,20 @@ class _Entry:
         self.notes.append(f"{self._name}: {text}")
 
     def _get(self, key: str) -> Any:
-        """Return a setting, with the variables in it as they are written here; without one an empty one of its kind."""
+        """Return a setting with translated variables, or an empty value of its type."""
         path, value = self._fields.get(key, (self._path, None))
         kind = SETTINGS[key][0]
         if value is None:
             return kind()
         if kind is float and type(value) in (str, int):
             with suppress(ValueError):
-                value = float(str(value))  # infinite where it is too large
+                value = float(str(value))  # infinite if too large
         if not isinstance(value, int | float if kind is float else kind) or (isinstance(value, bool) and kind is not bool):
             raise self._error(path, f"{path[-1]} is {_KINDS[kind]}")
         return self._plain(value, path)
 
     def _plain(self, value: Any, path: Keys, *, is_item: bool = False) -> Any:
-        """Return a value with the variables in its texts as they are written here; numbers that are items become texts."""
+        """Translate the variables in the texts of a value. Numbers in lists and objects become texts."""
         if isinstance(value, list):
             return [self._plain(item, (*path, index), is_item=True) for index, item in enumerate(value)]
         if isinstance(value, dict):
@@ -255,7 +259,7 @@ class _Entry:
         return json.dumps(value) if is_item and isinstance(value, bool | int | float) else value
 
     def server(self) -> MCPServer | None:
-        """Return the server, None if it is left out."""
+        """Return the server, or None if it is skipped."""
         is_off = self._get("disabled") or ("enabled" in self._fields and not self._get("enabled"))
         is_extension = "settings" in self._fields and _TARGETS.isdisjoint(self._fields)
         if is_off or is_extension or _is_built_in({key: value for key, (_, value) in self._fields.items()}):
@@ -275,11 +279,15 @@ class _Entry:
         if url:
             options["headers"] = self._headers()
         else:
-            options |= {"args": [*args, *self._get("args")], "env": self._env(), "cwd": self._in_folder(self._get("cwd")) or None}
+            options |= {
+                "args": [*args, *self._get("args")],
+                "env": self._env(),
+                "cwd": self._in_folder(self._get("cwd")) or None,
+            }
             options |= {"transport": "stdio"} if command.startswith("${") else {}
         try:
             server = MCPServer(self._name, command or url, **options)
-        except WrongSetting as error:  # its advice is for Python
+        except WrongSetting as error:  # its advice is for Python code
             setting, *item_path = error.path
             advice = "Put it in quotation marks" if item_path else ""
             raise self._document.error((*self._place(str(setting)), *item_path), error.what, advice) from None
@@ -294,14 +302,14 @@ class _Entry:
         return server
 
     def _check_keys(self) -> None:
-        """Note the settings without effect. Raises `SettingsError` for a key that may be meant for another."""
+        """Note the ignored settings. Raises `SettingsError` for a key that looks misspelt."""
         for key in self._fields:
             if key in SETTINGS or key in UNUSED:
                 continue
             meant = [
                 name
                 for name, setting in _SETTINGS.items()
-                if setting not in self._fields and abs(len(name) - len(key)) < 2  # a longer name is no typing error
+                if setting not in self._fields and abs(len(name) - len(key)) < 2  # longer: not a typing error
             ]
             if key not in NO_EFFECT and (advice := nearest(key, meant, 1)):
                 raise self._error(key, f"there is no setting {key[:MAX_SHOWN]!r}", advice)
@@ -315,7 +323,7 @@ class _Entry:
             raise self._error("type", f"{key} {word} goes with a {'command' if word in PROGRAM else 'url'}")
 
     def _command(self) -> list[Any]:
-        """Return the command, with those of its arguments that stand in the same list."""
+        """Return the command, followed by arguments in the same list."""
         path, value = self._fields.get("command", ((), None))
         if not isinstance(value, list):
             return [self._get("command")]
@@ -328,7 +336,7 @@ class _Entry:
         return {**self._of_file(), **{str(name): f"${{{name}}}" for name in names}, **self._get("env")}
 
     def _of_file(self) -> dict[str, str]:
-        """Return the variables of ``envFile``."""
+        """Return the variables in ``envFile``."""
         name = self._get("env_file")
         if not name:
             return {}
@@ -346,7 +354,7 @@ class _Entry:
         return {**headers, **self._get("headers")}
 
     def _times(self) -> dict[str, float | None]:
-        """Return the time limits, in seconds."""
+        """Return the time limits in seconds."""
         names = {"timeout_seconds": "timeout", "max_seconds": "max_seconds"}
         limits: dict[str, float | None] = {name: self._get(key) for key, name in names.items() if key in self._fields}
         if "timeout" in self._fields:
@@ -365,17 +373,17 @@ class _Entry:
         return limits
 
     def _in_folder(self, path: Any) -> Any:
-        """Return a path that begins at the folder of the file."""
+        """Resolve a path relative to the folder of the file."""
         if self._folder is None or not isinstance(path, str) or not path or path.startswith(("~", "${")):
             return path
         return str(self._folder / path)
 
 
 def _is_built_in(fields: Mapping[str, Any]) -> bool:
-    """Return whether settings name something that only its program can start."""
+    """True for settings of a server that only its program can start."""
     return "uses" in fields or any(_word(fields.get(key)) in BUILT_IN for key in ("type", "source"))
 
 
 def _word(value: Any) -> str:
-    """Return a word of ``type`` in small letters, without signs."""
+    """Normalize a value of ``type``: lowercase letters only."""
     return re.sub(r"[^a-z]", "", value.lower()) if isinstance(value, str) else ""

@@ -1,4 +1,6 @@
-"""The board of a list of todos: the model changes it with its tool, the person from any cell, and both see changes at once."""
+"""Board with a list of todos: changed by the model through its tool and by the person from any cell, with immediate effect for
+both.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +19,28 @@ from agentnb.tools.todos.operations import Refused
 
 
 class Board(Protocol):
-    """A list of todos that several writers may change."""
+    """A list of todos with several writers."""
 
     def read(self) -> Todos:
-        """Return the current list: the same tuple object as before while nothing has changed."""
+        """Return the current list, the same tuple object while nothing has changed."""
 
     def change(self, update: Callable[[Todos], Todos]) -> Todos:
-        """Apply ``update`` to the list, keep and return the result, with no other change in between.
+        """Apply ``update`` to the list atomically, and return the new list.
 
         If it raises, nothing changes and the exception propagates.
         """
 
 
 def is_board(value: Any) -> TypeGuard[Board]:
-    """Return whether the value can be read and changed as a `Board`."""
+    """True if the value can be read and changed as a `Board`."""
     return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in ("read", "change"))
 
 
 class TodoBoard(Board):
-    """A list of todos in memory, for the person and the agent alike; any thread and any cell may use it.
+    """A list of todos in memory, shared by the person and the agent; thread-safe, for use from any cell.
 
-    ``TodoBoard(["Load the data", "Describe it"])`` takes titles, dicts or `Todo` objects. ``start``, ``complete``, ``reopen``,
-    ``block``, ``edit``, ``add``, ``move`` and ``remove`` change it; a running agent sees the change the next time it looks.
+    ``TodoBoard(["Load the data", "Describe it"])`` accepts titles, dicts or `Todo` objects. ``start``, ``complete``,
+    ``reopen``, ``block``, ``edit``, ``add``, ``move`` and ``remove`` change it; a running agent sees changes at its next look.
     Raises `SettingsError`.
     """
 
@@ -48,16 +50,16 @@ class TodoBoard(Board):
         self._todos: Todos = _hung(todos)
 
     def read(self) -> Todos:
-        """Return the current list: the same tuple object as before while nothing has changed. Never waits."""
+        """Return the current list, the same tuple object while nothing has changed. Never waits."""
         return self._todos
 
     def change(self, update: Callable[[Todos], Todos]) -> Todos:
-        """Apply ``update`` to the list, keep and return the result, with no other change in between.
+        """Apply ``update`` to the list atomically, and return the new list.
 
         If it raises, nothing changes and the exception propagates.
         """
         with self._lock:
-            if self._changing:  # the same thread, inside ``update``: its change would be lost
+            if self._changing:  # called from ``update`` itself: the change would be lost
                 raise SettingsError("The board is being changed by this very function", "Return the new list instead")
             try:
                 self._changing = True
@@ -92,7 +94,7 @@ class TodoBoard(Board):
         return self.edit(id, status="not-started")
 
     def block(self, id: int, reason: str) -> Todo:  # noqa: A002
-        """Mark the todo as blocked: it waits for something the agent cannot do."""
+        """Mark the todo as blocked: it waits for something beyond the agent's control."""
         if not isinstance(reason, str) or not reason.strip():
             raise SettingsError(f"Todo {id} cannot be blocked without a reason", f'board.block({id}, "waiting for ...")')
         return self.edit(id, status="blocked", blocked_reason=reason)
@@ -109,7 +111,7 @@ class TodoBoard(Board):
         return removed[-1]
 
     def move(self, id: int, before: int | None = None) -> Todo:  # noqa: A002
-        """Move the todo before another one, or to the end. Its fields and the todos that depend on it stay as they are."""
+        """Move the todo before another one, or to the end. Its fields and dependent todos stay unchanged."""
 
         def moved(todos: Todos) -> Todos:
             todo, successor = _find(todos, id), None if before is None else _find(todos, before)
@@ -122,7 +124,7 @@ class TodoBoard(Board):
         return _find(self.change(moved), id)
 
     def edit(self, id: int, **fields: Any) -> Todo:  # noqa: A002
-        """Change fields of a todo, named as in `Todo` or in JSON. None resets a field to its default."""
+        """Change fields of a todo, named as in `Todo` or in JSON. Fields set to None return to their default."""
         refusal = f"Todo {id} was not changed"
         values = _checked(refusal, fields)
 
@@ -136,7 +138,7 @@ class TodoBoard(Board):
         return _find(self.change(edited), id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Make a copy a board of its own."""
+        """Copy the board with its list."""
         return TodoBoard, (self._todos,)
 
     def __iter__(self) -> Iterator[Todo]:
@@ -146,7 +148,7 @@ class TodoBoard(Board):
         return len(self._todos)
 
     def __bool__(self) -> bool:
-        """Return True: an empty board is a board too."""
+        """Return True, also for an empty board."""
         return True
 
     def __repr__(self) -> str:
@@ -157,8 +159,8 @@ class TodoBoard(Board):
 
 
 def _hung(given: Iterable[Todo | Fields | str]) -> Todos:
-    """Return the first list of a board. An item without an id gets one more than the largest before it."""
-    if type(given) is tuple and not given:  # as at the beginning of nearly every run
+    """Return the initial list of a board. Items without an id get the largest id before them plus one."""
+    if type(given) is tuple and not given:  # the usual start of a run
         return ()
     refusal = "These todos cannot go on a board"
     if isinstance(given, str | dict | Todo) or not isinstance(given, Iterable):
@@ -241,7 +243,7 @@ def _now() -> datetime:
 
 
 def changeable(board: Board | None) -> TodoBoard:
-    """Return the board if it is a `TodoBoard`. Raises `SettingsError` if the person keeps the list on a board of their own."""
+    """Return the board if it is a `TodoBoard`. Raises `SettingsError` for the person's own kind of board."""
     if not isinstance(board, TodoBoard):
         raise SettingsError("This list is on a board of its own", "Change it there")
     return board

@@ -1,4 +1,4 @@
-"""Validity of a list of todos: dependencies exist and are not circular, and blocked todos have a reason."""
+"""Validation of a list of todos: existing, acyclic dependencies, and a reason for each blocked todo."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentnb.core.todos import Todo
 
 
 def problems(todos: Sequence[Todo], judged: Iterable[int]) -> Iterator[tuple[int, str]]:
-    """Yield what is wrong with the todos at these indexes: the index, and a sentence. All others are taken as they are."""
+    """Yield the problems of the todos at these indexes, each as index and sentence. Other todos are not checked."""
     judged = list(judged)
     first: dict[int, int] = {}
     for index, todo in enumerate(todos):
@@ -32,16 +32,16 @@ def problems(todos: Sequence[Todo], judged: Iterable[int]) -> Iterator[tuple[int
 
 
 def settled(todo: Todo) -> Todo:
-    """Return the todo without its blocked reason, unless it is blocked."""
+    """Remove the blocked reason of a todo that is not blocked."""
     if todo.status == "blocked" or todo.blocked_reason is None:
         return todo
     return msgspec.structs.replace(todo, blocked_reason=None)
 
 
 def _circle(todos: Sequence[Todo], starts: Iterable[int]) -> list[int]:
-    """Return a circle of ids among the dependencies of ``starts``; empty if there is none.
+    """Return a cycle of ids among the dependencies of ``starts``, empty without a cycle.
 
-    Each id in it waits for the next, and the last is the first again.
+    Each id depends on the next, and the last equals the first.
     """
     waits = {todo.id: todo.dependencies for todo in todos}
     reached: dict[int, tuple[int, ...]] = {}

@@ -1,4 +1,4 @@
-"""Editing files: a text that occurs once is replaced."""
+"""The tool ``edit_file``: replaces a text that occurs exactly once."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agentnb.tools.builtin.files.writing import encoded
 from agentnb.tools.tool import ToolContext, ToolRefused
 
 MAX_COUNTED = 1_000
-"""Occurrences of a text that are counted."""
+"""Maximum occurrences that are counted."""
 MAX_LINES_NAMED = 5
-"""Occurrences whose lines are named."""
+"""Maximum occurrences reported with their lines."""
 
 
 async def edit_file(context: ToolContext, path: str, old: str, new: str) -> str:
@@ -29,7 +29,7 @@ async def edit_file(context: ToolContext, path: str, old: str, new: str) -> str:
 
 
 def edited_text(arguments: Mapping[str, Any], before: str | None) -> str | None:
-    """Return the text of a file after a call of ``edit_file``; None if the call fails."""
+    """Return the text of a file after a call of ``edit_file``, or None if the call fails."""
     old, new = arguments.get("old"), arguments.get("new")
     if before is None or not isinstance(old, str) or not isinstance(new, str) or len(_starts(before, old, 2)) != 1:
         return None
@@ -53,7 +53,7 @@ def _edit(context: ToolContext, path: str, old: str, new: str) -> str:
 
 
 def _only_start(text: str, old: str, new: str, place: Place) -> int:
-    """Return where the text to replace begins. Raises `ToolRefused` unless it occurs once."""
+    """Return the position of the text to replace. Raises `ToolRefused` unless it occurs exactly once."""
     if not old or old == new:
         problem = "old is empty" if not old else "old and new are the same"
         advice = "Give a text of the file as old. write_file writes a whole file."
@@ -72,7 +72,7 @@ def _only_start(text: str, old: str, new: str, place: Place) -> int:
 
 
 def _starts(text: str, part: str, most: int) -> list[int]:
-    """Return where a text begins in another, also overlapping; at most so many."""
+    """Return up to ``most`` positions of a text in another, including overlapping ones."""
     starts: list[int] = []
     start = text.find(part) if part else -1
     while start >= 0 and len(starts) < most:

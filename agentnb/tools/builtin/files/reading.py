@@ -1,4 +1,4 @@
-"""Reading files and listing directories."""
+"""The tools ``read_file`` and ``list_files``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from agentnb.tools.builtin.files.confined import Place, all_bytes, as_text, open
 from agentnb.tools.tool import ToolContext, ToolRefused
 
 MAX_INLINE_BYTES = 65_536
-"""The largest file that is read on the event loop: a thread for it costs more than to read it."""
+"""Maximum bytes read on the event loop: reading them costs less than a thread."""
 MAX_NAMES = 2_000
-"""Names that are listed of one directory."""
+"""Maximum names listed per directory."""
 MAX_ENTRIES = 100_000
-"""Names of one directory that are read and sorted."""
+"""Maximum names read and sorted per directory."""
 
 
 async def read_file(context: ToolContext, path: str) -> str:
@@ -61,7 +61,7 @@ def _listed(folder: int, place: Place) -> str:
 
 
 def _is_directory(entry: os.DirEntry[str], place: Place) -> bool:
-    """Return whether a name is a directory, or a link to one in the working directory."""
+    """True for a directory, or a link to one in the working directory."""
     if not entry.is_symlink():
         return entry.is_dir(follow_symlinks=False)
     try:
@@ -72,5 +72,5 @@ def _is_directory(entry: os.DirEntry[str], place: Place) -> bool:
 
 
 def shown_name(name: str) -> str:
-    """Return a name on one line: as JSON if it holds control characters."""
+    """Return a name on one line, as JSON if it has control characters."""
     return name if name.isprintable() else json.dumps(name)

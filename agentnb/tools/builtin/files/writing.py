@@ -1,4 +1,4 @@
-"""Writing files."""
+"""The tool ``write_file``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _write(context: ToolContext, path: str, content: str) -> str:
 
 
 def encoded(text: str, argument: str) -> bytes:
-    """Return the bytes of a text. Raises `ToolRefused` if UTF-8 cannot write it. ``argument``: its name."""
+    """Encode a text. Raises `ToolRefused` if UTF-8 cannot encode it. ``argument``: its name."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:

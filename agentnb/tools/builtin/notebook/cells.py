@@ -1,4 +1,4 @@
-"""The executed cells of the notebook as text: their code and results from the kernel, the rest from the saved file."""
+"""Executed cells of the notebook as text: code and results from the kernel, the rest from the saved file."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from agentnb.tools.builtin.notebook.cell_outputs import outputs_of
 from agentnb.tools.builtin.notebook.kernel import Kernel, find_kernel
 
 NAMES = ("__vsc_ipynb_file__", "__session__")
-"""Variables in which VS Code and Jupyter's server tell the kernel its file."""
+"""Variables in which VS Code and the Jupyter server store the path of the notebook."""
 MAX_BYTES = 50_000_000
 
 
 class FileCell(NamedTuple):
-    """A cell of the file."""
+    """A cell of the saved file."""
 
     kind: str
     source: str
     number: int | None = None
-    """When it was executed, as the file has it."""
+    """Execution count in the file."""
     output: str = ""
 
 
 class NotebookFile(NamedTuple):
-    """A notebook as it was saved."""
+    """A notebook as saved."""
 
     path: Path
     saved_at: float
@@ -43,18 +43,18 @@ class NotebookFile(NamedTuple):
 
     @property
     def sources(self) -> list[tuple[str, str]]:
-        """The kind and the source of each cell."""
+        """Type and source of each cell."""
         return [(cell.kind, cell.source) for cell in self.cells]
 
 
 def open_notebook() -> NotebookFile | None:
-    """Return the file of the notebook that this process is the kernel of; None if it is no kernel, or the file not known."""
+    """Return the notebook of this kernel process, or None outside a kernel or if the file is unknown."""
     kernel = find_kernel()
     return None if kernel is None else read_notebook_file(kernel.variables)
 
 
 def read_notebook_file(variables: Mapping[str, Any]) -> NotebookFile | None:
-    """Return the file of a kernel with these variables; None if it is not known, or cannot be read."""
+    """Read the notebook of a kernel with these variables, or return None if it is unknown or unreadable."""
     for name in NAMES:
         file_name = variables.get(name)
         if type(file_name) is str and file_name.endswith(".ipynb"):
@@ -64,7 +64,7 @@ def read_notebook_file(variables: Mapping[str, Any]) -> NotebookFile | None:
 
 
 def _read(path: Path) -> NotebookFile | None:
-    """Read a notebook; None if the path is no plain file, or a very large one."""
+    """Read a notebook, or return None for anything but a regular file of at most `MAX_BYTES` bytes."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
         return None
@@ -100,26 +100,26 @@ def _text(value: Any) -> str:
 
 
 MAX_CODE = 4_000
-"""Characters of the code of a cell."""
+"""Maximum characters of the code of a cell."""
 MAX_OUTPUT = 2_000
-"""Characters of the output of a cell, and of a text in Markdown."""
+"""Maximum characters of the output of a cell, and of a Markdown text."""
 MAX_ALL = 30_000
-"""Characters of all cells: the last."""
+"""Maximum characters of all cells, counted from the last."""
 
 
 @dataclass
 class Cell:
-    """A cell that was executed."""
+    """An executed cell."""
 
     number: int
     code: str
     output: str = ""
     is_running: bool = False
     markdown: list[str] = field(default_factory=list)
-    """The Markdown between the code before it and it."""
+    """Markdown between the preceding code cell and this one."""
 
     def lines(self) -> Iterator[str]:
-        """Yield the cell for a model."""
+        """Yield the texts of the cell for a model."""
         for text in self.markdown:
             yield f"Markdown:\n{_cut(text, MAX_OUTPUT)}"
         yield f"[{self.number}]{' (running now)' if self.is_running else ''}\n{_cut(self.code, MAX_CODE)}"
@@ -128,7 +128,7 @@ class Cell:
 
 
 def cells_text(kernel: Kernel, *, last: int, wanted: re.Pattern[str] | None) -> str:
-    """Return the last executed cells, only those in which the pattern is found if there is one."""
+    """Return the last executed cells. ``wanted``: only cells that match the pattern."""
     cells, file = executed_cells(kernel), read_notebook_file(kernel.variables)
     notes = [] if file is None else _joined_with(cells, file)
     shown = [text for cell in cells if (text := "\n".join(cell.lines())) and (wanted is None or wanted.search(text))]
@@ -148,7 +148,7 @@ def cells_text(kernel: Kernel, *, last: int, wanted: re.Pattern[str] | None) -> 
 
 
 def executed_cells(kernel: Kernel) -> list[Cell]:
-    """Return the cells that the kernel has executed, in order, with what it keeps of their output."""
+    """Return the cells that the kernel has executed, in order, with the output that it keeps."""
     history = kernel.shell.history_manager
     outputs, errors, captured = history.outputs, history.exceptions, outputs_of(kernel.shell)
     texts = {} if captured is None else captured.texts()
@@ -162,7 +162,7 @@ def executed_cells(kernel: Kernel) -> list[Cell]:
 
 
 def _running(kernel: Kernel) -> int | None:
-    """Return the number of the cell that runs, if one does."""
+    """Return the number of the running cell, or None."""
     captured = outputs_of(kernel.shell)
     if captured is not None:
         return captured.running
@@ -173,7 +173,7 @@ def _running(kernel: Kernel) -> int | None:
 
 
 def _output(outputs: Any, error: Any, taken: str | None) -> str:
-    """Return the output of a cell, from what the kernel keeps of it and, of a cell whose output was ``taken``, from that."""
+    """Return the output of a cell. ``taken``: its captured output, which replaces all but the results that the kernel keeps."""
     results = [result for result in [*outputs] if taken is None or result.output_type == "execute_result"]
     texts = [taken or "", *[_text_of(result.output_type, result.bundle) for result in results]]
     if isinstance(error, dict):
@@ -188,7 +188,7 @@ def _text_of(kind: str, bundle: Any) -> str:
 
 
 def _joined_with(cells: list[Cell], file: NotebookFile) -> list[str]:
-    """Add Markdown and output of the file to the cells that it holds as they were executed; return notes about the file."""
+    """Add Markdown and output of the file to cells with unchanged code. Returns notes about the file."""
     by_number = {cell.number: cell for cell in cells}
     markdown: list[str] = []
     unmatched = 0
@@ -212,10 +212,10 @@ def _joined_with(cells: list[Cell], file: NotebookFile) -> list[str]:
 
 
 def _cut(text: str, most: int) -> str:
-    """Return the text, in the middle cut to so many characters."""
+    """Cut a text in the middle to ``most`` characters."""
     text = encodable(text)
     if len(text) <= most:
         return text
-    text = redact(text)  # before it is cut: part of a key would not be found
+    text = redact(text)  # before cutting: a partial key would not be recognized
     cut = len(text) - most
     return f"{text[: most // 2]}\n[{cut:,} characters left out]\n{text[-most // 2 :]}" if cut > 0 else text

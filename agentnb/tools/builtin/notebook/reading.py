@@ -1,4 +1,4 @@
-"""``inspect_variables`` and ``read_cells``: what the notebook holds, read without running any code of it."""
+"""``inspect_variables`` and ``read_cells``: read the notebook without running any of its code."""
 
 from __future__ import annotations
 
