@@ -40,11 +40,11 @@ def announced_call(text: str, tool_names: Collection[str]) -> str | None:
     if not tool_names:
         return None
     words = _ASIDE.sub("", _FENCED.sub("", text)).strip()[-MAX_CHARACTERS:].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    sentences = [one for one in _SENTENCE.split(words) if one and one.strip(" .!…:*_")]
+    sentences = [part for part in _SENTENCE.split(words) if part and part.strip(" .!…:*_")]
     for sentence in sentences[-MAX_SENTENCES:]:
-        found = _ANNOUNCED.search(sentence)
-        if found and found["name"] in tool_names and not _is_for_later(sentence) and not _is_quoted(sentence, found.start()):
-            return found["name"]
+        match = _ANNOUNCED.search(sentence)
+        if match and match["name"] in tool_names and not _is_for_later(sentence) and not _is_quoted(sentence, match.start()):
+            return match["name"]
     return None
 
 

@@ -39,8 +39,8 @@ class AnswerShape:
 
     def problems(self, run: Run) -> tuple[str, ...]:
         """Return what is wrong with the answer in the last round; empty if it fits."""
-        found = read_output(answer_of(run.last_round, run.text), self.schema)
-        return found.problems or self.check(found.value)
+        output = read_output(answer_of(run.last_round, run.text), self.schema)
+        return output.problems or self.check(output.value)
 
     def verdict(self, run: Run, stop: Stop) -> Verdict:
         """Return the stop if the answer fits; otherwise tell the model, or fail the run."""
@@ -50,8 +50,8 @@ class AnswerShape:
         if not problems:
             return stop
         if _retries(run) < self.retries and stop.loop is None:
-            told = prompt("output_refused").replace("{{ problems }}", "\n".join(_listed(problems)))
-            return Continue(INVALID_OUTPUT, told, round_status=INVALID_OUTPUT)
+            message = prompt("output_refused").replace("{{ problems }}", "\n".join(_listed(problems)))
+            return Continue(INVALID_OUTPUT, message, round_status=INVALID_OUTPUT)
         return Stop(
             INVALID_OUTPUT,
             "failed",
@@ -84,10 +84,10 @@ class HeldToShape:
 def _retries(run: Run) -> int:
     """Return how often an answer was refused since the person last spoke."""
     count = 0
-    for one in reversed(run.rounds):
-        if one.reason in ("prompt", "said"):
+    for round_ in reversed(run.rounds):
+        if round_.reason in ("prompt", "said"):
             break
-        count += one.reason == INVALID_OUTPUT
+        count += round_.reason == INVALID_OUTPUT
     return count
 
 

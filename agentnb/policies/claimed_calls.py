@@ -47,7 +47,7 @@ def _tagged(text: str) -> Iterator[str]:
     """Yield the tool names in tags at the beginning of a line."""
     if "<" not in text and "[TOOL_CALLS]" not in text:
         return
-    left = MAX_TAGS
+    remaining = MAX_TAGS
     for start in _line_starts(text):
         tag = _TAG.match(text, start)
         if tag is None:
@@ -57,8 +57,8 @@ def _tagged(text: str) -> Iterator[str]:
             behind = text[tag.end() : tag.end() + REACH]
             named = _BEGUN.match(behind) or _NAMED.search(behind)
             yield named["name"] if named else ""
-        left -= 1
-        if not left:
+        remaining -= 1
+        if not remaining:
             return
 
 
@@ -104,18 +104,18 @@ def _called(value: dict[str, Any]) -> str | None:
     if isinstance(value.get("function"), dict):
         value = value["function"]
     name = next((value[key] for key in _OF_TOOL if isinstance(value.get(key), str)), None)
-    given = next((value[key] for key in _OF_ARGUMENTS if key in value), None)
-    has_arguments = isinstance(given, dict) or (isinstance(given, str) and given.lstrip().startswith("{"))
+    arguments = next((value[key] for key in _OF_ARGUMENTS if key in value), None)
+    has_arguments = isinstance(arguments, dict) or (isinstance(arguments, str) and arguments.lstrip().startswith("{"))
     return name if has_arguments else None
 
 
 def _closes_at_end(text: str, start: int) -> bool:
     """Return whether the bracket opened at ``start`` closes with the last character; brackets in strings do not count."""
-    depth, quote, place = 0, "", start
-    for place in range(start, len(text)):
-        character = text[place]
+    depth, quote, position = 0, "", start
+    for position in range(start, len(text)):
+        character = text[position]
         if quote:
-            if character == quote and text[place - 1] != "\\":
+            if character == quote and text[position - 1] != "\\":
                 quote = ""
         elif character in "\"'":
             quote = character
@@ -125,4 +125,4 @@ def _closes_at_end(text: str, start: int) -> bool:
             depth -= 1
             if not depth:
                 break
-    return not depth and not quote and place == len(text) - 1
+    return not depth and not quote and position == len(text) - 1

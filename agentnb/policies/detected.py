@@ -30,51 +30,51 @@ FAMILIES_OF_LOOPS = frozenset({"loop", "stall"})
 def step_of(finding: FindingMade, findings: Sequence[FindingMade]) -> int:
     """Return what is done about a finding: at most its severity, and one step more than for the family's last finding."""
     rounds = {finding.last}
-    for one in reversed(findings):
-        if one.last < finding.last - WITHIN:
+    for earlier in reversed(findings):
+        if earlier.last < finding.last - WITHIN:
             break
-        if one.family == finding.family and one.last <= finding.last and one.severity != "notice":
-            rounds.add(one.last)
+        if earlier.family == finding.family and earlier.last <= finding.last and earlier.severity != "notice":
+            rounds.add(earlier.last)
     return min(LEVELS[finding.severity], len(rounds))
 
 
 def last_findings(run: Run) -> list[tuple[int, FindingMade]]:
     """Return the findings of the round that was finished last, with what is done about each, the strongest first."""
-    last, known = run.last_finished_round, run.findings
-    if last is None or not known or known[-1].last < last.index:
+    last, findings = run.last_finished_round, run.findings
+    if last is None or not findings or findings[-1].last < last.index:
         return []
     mine: list[FindingMade] = []
-    for one in reversed(known):
-        if one.last < last.index:
+    for finding in reversed(findings):
+        if finding.last < last.index:
             break
-        mine.append(one)
-    return sorted([(step_of(one, known), one) for one in reversed(mine)], key=lambda pair: -pair[0])
+        mine.append(finding)
+    return sorted([(step_of(finding, findings), finding) for finding in reversed(mine)], key=lambda pair: -pair[0])
 
 
 def nudge(run: Run) -> Guidance | None:
     """Guide: tell the model what was found in the round before."""
-    for step, one in last_findings(run):
+    for step, finding in last_findings(run):
         if step >= NUDGE:
             last = "This was said before: the run will be stopped if it goes on like this. " if step > NUDGE else ""
-            text = f"{one.sentence}. {last}Do something that brings something new, or say what keeps you from it."
-            return Guidance(SET, CELL, text, level=min(step, STOP), trigger=one.rule, asks=("called", "answered_anew"))
+            text = f"{finding.sentence}. {last}Do something that brings something new, or say what keeps you from it."
+            return Guidance(SET, CELL, text, level=min(step, STOP), trigger=finding.rule, asks=("called", "answered_anew"))
     return None
 
 
 def block(call: ToolCall, run: Run) -> Block | None:
     """Gate: do not run the call again of which nothing new came."""
-    for step, one in last_findings(run):
-        if step >= BLOCK and isinstance(one.evidence, dict) and one.evidence.get("tool") == call.name:
-            same = ToolCall(call.name, one.evidence.get("arguments"))
-            if "arguments" in one.evidence and call_key(same) == call_key(call):
-                return blocked_as_duplicate(call, one.rule, one.sentence, run.calls.outputs.get(call_key(call)))
+    for step, finding in last_findings(run):
+        if step >= BLOCK and isinstance(finding.evidence, dict) and finding.evidence.get("tool") == call.name:
+            same = ToolCall(call.name, finding.evidence.get("arguments"))
+            if "arguments" in finding.evidence and call_key(same) == call_key(call):
+                return blocked_as_duplicate(call, finding.rule, finding.sentence, run.calls.outputs.get(call_key(call)))
     return None
 
 
 def stop(run: Run) -> Stop | None:
     """Policy: end the run when a nudge and a block did not help."""
-    for step, one in last_findings(run):
+    for step, finding in last_findings(run):
         if step >= STOP:
-            reason = "loop_detected" if one.family in FAMILIES_OF_LOOPS else f"{one.family}_detected"
+            reason = "loop_detected" if finding.family in FAMILIES_OF_LOOPS else f"{finding.family}_detected"
             return Stop(reason, "stopped", round_status=LOOP_BROKEN)
     return None

@@ -11,11 +11,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def called_directly(rules: Iterable[F]) -> tuple[F, ...]:
     """Return policies, guides or gates as functions that take less time to call."""
-    found: list[Any] = [*rules]
-    for place, rule in enumerate(found):
+    functions: list[Any] = [*rules]
+    for index, rule in enumerate(functions):
         if type(type(rule).__call__) is FunctionType:
-            found[place] = rule.__call__
-    return tuple(found)
+            functions[index] = rule.__call__
+    return tuple(functions)
 
 
 def as_given(rule: Any) -> Any:

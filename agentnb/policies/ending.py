@@ -171,10 +171,10 @@ def _told_once(run: Run, reason: str, find: FindCall) -> Continue | None:
 def _tried(run: Run, reason: str) -> int:
     """Return how often the current row of rounds was continued for this reason."""
     count = 0
-    for one in reversed(run.rounds):
-        if one.reason not in MENDED:
+    for round_ in reversed(run.rounds):
+        if round_.reason not in MENDED:
             break
-        count += one.reason == reason
+        count += round_.reason == reason
     return count
 
 

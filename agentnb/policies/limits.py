@@ -87,7 +87,7 @@ _ROWS = (
     Limit("max_tokens", "", "N", "tokens it may use, sent and received", "tokens"),
     Limit("budget", DOLLARS, "USD", "what it may cost, such as 0.5; it also covers runs that its tools start", "budget"),
 )
-LIMITS = {one.name: one for one in _ROWS}
+LIMITS = {limit.name: limit for limit in _ROWS}
 """All limits of a run, by name."""
 LIMIT_SETTINGS = (*LIMITS, "on_limit")
 """The settings of an agent about its limits."""

@@ -228,7 +228,7 @@ def _settings_of_named(policy: Matrix | Minimal | Chat) -> dict[str, Any]:
 
 
 def _settings_of(policy: PolicySet, logged: dict[str, Any]) -> dict[str, Any]:
-    names: list[str] = [one.name for one in fields(policy)] if is_dataclass(policy) else []
+    names: list[str] = [field.name for field in fields(policy)] if is_dataclass(policy) else []
     for name in names:
         with suppress(TypeError):
             logged.setdefault(name, _plain(getattr(policy, name, None)))
@@ -238,10 +238,12 @@ def _settings_of(policy: PolicySet, logged: dict[str, Any]) -> dict[str, Any]:
 def policy_as_logged(logged: dict[str, Any]) -> PolicySet:
     """Rebuild the policy that `settings_of` described, ignoring settings that this version does not know."""
     kind = NAMED[logged["name"]]
-    known = {one.name: logged[one.name] for one in fields(kind) if one.name in logged}
-    if isinstance(guard := known.get("guard"), dict):
-        known["guard"] = DuplicateGuard(**{one.name: guard[one.name] for one in fields(DuplicateGuard) if one.name in guard})
-    return kind(**known)
+    values = {field.name: logged[field.name] for field in fields(kind) if field.name in logged}
+    if isinstance(guard := values.get("guard"), dict):
+        values["guard"] = DuplicateGuard(
+            **{field.name: guard[field.name] for field in fields(DuplicateGuard) if field.name in guard}
+        )
+    return kind(**values)
 
 
 def _class_name(policy: PolicySet) -> str:
@@ -251,7 +253,7 @@ def _class_name(policy: PolicySet) -> str:
 def _plain(value: Any) -> Any:
     """Return the value as plain data. Raises TypeError if it is something else."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):
         return {_plain_key(name): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -274,17 +276,17 @@ def _guards(guard: DuplicateGuard | None, repeatable: Iterable[str]) -> tuple[Du
 
 
 def _check_counts(policy: Matrix | Minimal | Chat) -> None:
-    for one in fields(policy):
-        value = getattr(policy, one.name)
-        if one.name in _AMOUNTS:
-            is_amount = isinstance(value, _AMOUNTS[one.name]) and not isinstance(value, bool)
+    for field in fields(policy):
+        value = getattr(policy, field.name)
+        if field.name in _AMOUNTS:
+            is_amount = isinstance(value, _AMOUNTS[field.name]) and not isinstance(value, bool)
             wrong = value is not None and not (is_amount and value > 0)
-        elif isinstance(one.default, bool):
+        elif isinstance(field.default, bool):
             wrong = not isinstance(value, bool)
-        elif isinstance(one.default, int):
-            least = 2 if one.name == "batches" else 1  # a single batch repeats nothing
+        elif isinstance(field.default, int):
+            least = 2 if field.name == "batches" else 1  # a single batch repeats nothing
             wrong = not isinstance(value, int) or isinstance(value, bool) or value < least
         else:
             wrong = value is not None and not isinstance(value, DuplicateGuard)
         if wrong:
-            raise SettingsError(f"{one.name}={value!r} of the policy {policy.name} cannot be", f"Usual is {one.default!r}")
+            raise SettingsError(f"{field.name}={value!r} of the policy {policy.name} cannot be", f"Usual is {field.default!r}")

@@ -55,8 +55,8 @@ def is_guard(verdict: Verdict, *, after_calls: bool) -> bool:
 def without_rules(policies: Iterable[Policy], rules: frozenset[TurnRule]) -> Iterator[Policy]:
     """Yield the policies without these rules of turn endings: each verdict of such a rule becomes None."""
     for policy in policies:
-        for each in policy.policies if isinstance(policy, OnTextOnly) else (policy,):
-            yield _silence(each, rules)
+        for inner in policy.policies if isinstance(policy, OnTextOnly) else (policy,):
+            yield _silence(inner, rules)
 
 
 def _silence(policy: Policy, rules: frozenset[TurnRule]) -> Policy:

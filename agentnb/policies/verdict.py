@@ -151,7 +151,7 @@ def before_end(verdict: Verdict, endings: Iterable[Ending], policies: Iterable[P
     if verdict.status != "completed":
         return verdict
     asked = (ending(run) for ending in endings)
-    first: Verdict | Interlude | None = next((one for one in asked if one is not None), None)
+    first: Verdict | Interlude | None = next((outcome for outcome in asked if outcome is not None), None)
     if isinstance(first, Continue):
         return reached_limit(policies, run) or first
     return verdict if first is None else first
@@ -160,13 +160,13 @@ def before_end(verdict: Verdict, endings: Iterable[Ending], policies: Iterable[P
 def news_of(endings: Iterable[Ending], run: Run) -> Continue | None:
     """Return the first round of these endings in which the model reads what nothing else tells it."""
     asked = (ending(run) for ending in endings)
-    return next((one for one in asked if isinstance(one, Continue) and one.is_news), None)
+    return next((outcome for outcome in asked if isinstance(outcome, Continue) and outcome.is_news), None)
 
 
 def reached_limit(policies: Iterable[Policy], run: Run) -> Stop | None:
     """Return the verdict of the first policy whose limit the run has reached."""
     verdicts = (policy(run) for policy in policies)
-    return next((one for one in verdicts if isinstance(one, Stop) and one.limit is not None), None)
+    return next((verdict for verdict in verdicts if isinstance(verdict, Stop) and verdict.limit is not None), None)
 
 
 def check_verdict(verdict: Any, source: Any) -> None:
@@ -182,8 +182,8 @@ def check_verdict(verdict: Any, source: Any) -> None:
         hint = f"Return Continue(REASON), Stop(REASON) or None; a run ends as {', '.join(sorted(ENDS))}"
         raise SettingsError(f"{source!r} returned {wrong}, which is not a verdict", hint)
     if not isinstance(reason, str) or not isinstance(verdict.round_status, str) or verdict.round_status == "running":
-        what = f"the reason {reason!r} and the round status {verdict.round_status!r}"
-        raise SettingsError(f"{source!r} returned a verdict with {what}", 'Both are words; no round ends as "running"')
+        details = f"the reason {reason!r} and the round status {verdict.round_status!r}"
+        raise SettingsError(f"{source!r} returned a verdict with {details}", 'Both are words; no round ends as "running"')
 
 
 def check_guidance(guidance: Any, source: Any) -> None:
@@ -200,6 +200,6 @@ def check_guidance(guidance: Any, source: Any) -> None:
 def _validated(stop: Stop, run: Run) -> Stop:
     if stop.warning or not run.todos or not has_open(run.todos):
         return stop
-    left = open_todos(run.todos)
-    noun = "1 todo is" if len(left) == 1 else f"{len(left)} todos are"
-    return replace(stop, warning=f"{noun} still open:\n{listed(left, MAX_LISTED)}", topic="todos")
+    remaining = open_todos(run.todos)
+    noun = "1 todo is" if len(remaining) == 1 else f"{len(remaining)} todos are"
+    return replace(stop, warning=f"{noun} still open:\n{listed(remaining, MAX_LISTED)}", topic="todos")

@@ -54,8 +54,8 @@ class DuplicateGuard:
         """Block a call that repeats these calls, with its earlier result, or let it pass."""
         if not calls.row or call.name in self.exempt:
             return None
-        found = self._rule(call, calls)
-        return blocked_as_duplicate(call, *found, calls.outputs.get(calls.key_of(call))) if found else None
+        match = self._rule(call, calls)
+        return blocked_as_duplicate(call, *match, calls.outputs.get(calls.key_of(call))) if match else None
 
     def _of_the_list(self, call: ToolCall, run: Run) -> Block | None:
         """Check a call of the todo tool: after a change by others nothing is a repeat, and a block shows the current list.
@@ -64,9 +64,9 @@ class DuplicateGuard:
         """
         if run.has_unseen_todos:
             return None
-        found = (replace(self, same_result=True) if _only_reads(call) else self)._rule(call, run.calls)
-        now = ToolResult(call.id, call.name, (Text(headed_or_none(run.todos)),))
-        return blocked_as_duplicate(call, *found, now) if found else None
+        match = (replace(self, same_result=True) if _only_reads(call) else self)._rule(call, run.calls)
+        current = ToolResult(call.id, call.name, (Text(headed_or_none(run.todos)),))
+        return blocked_as_duplicate(call, *match, current) if match else None
 
     def _rule(self, call: ToolCall, calls: CallWindow) -> tuple[str, str] | None:
         """Return the rule that blocks the call, and the reason as text."""
@@ -90,7 +90,7 @@ class DuplicateGuard:
         return None
 
     def _often(self, key: tuple[str, bytes], recent: Sequence[Executed], calls: CallWindow) -> tuple[str, str] | None:
-        alike = [one for one in recent if one.key == key]
+        alike = [call for call in recent if call.key == key]
         if len(alike) < self.frequency or (count := self._counted(alike, calls)) < self.frequency:
             return None
         return "frequency", f"the same call is {count} of the last {len(recent)}"
@@ -99,7 +99,7 @@ class DuplicateGuard:
         turns = recent[: self.window - 1]
         if len(turns) < max(self.window - 1, 2) or turns[0].key == key or turns[1].key != key:
             return None
-        if any(one.key != turns[index % 2].key for index, one in enumerate(turns)):
+        if any(call.key != turns[index % 2].key for index, call in enumerate(turns)):
             return None
         if self._counted(turns[::2], calls) + self._counted(turns[1::2], calls) < len(turns):
             return None
@@ -110,15 +110,15 @@ class DuplicateGuard:
         if not self.same_result or not alike:
             return len(alike)
         newest = _told(alike[0], calls)
-        return sum(_told(one, calls) == newest for one in alike)
+        return sum(_told(call, calls) == newest for call in alike)
 
 
 def _names(exempt: Iterable[Any]) -> Iterator[str]:
     """Yield the names of tools, which may be given as names or as tools."""
     if isinstance(exempt, str) or not isinstance(exempt, Iterable):
         raise SettingsError(f"exempt={exempt!r} is not a list of tools", 'Write exempt=["poll"]')
-    for one in exempt:
-        yield tool_of_word(one) if isinstance(one, str) else as_tool(one).spec.name
+    for item in exempt:
+        yield tool_of_word(item) if isinstance(item, str) else as_tool(item).spec.name
 
 
 def _only_reads(call: ToolCall) -> bool:

@@ -142,12 +142,12 @@ def denied(call: ToolCall, rule: str, reason: str) -> Block:
 def blocked_as_duplicate(call: ToolCall, rule: str, why: str, last: ToolResult | None) -> Block:
     """Return a block with the marker and the earlier result of the same call."""
     if last is None:
-        told = "Wait for the result of the first one."
+        advice = "Wait for the result of the first one."
     elif last.is_error:
-        told = "Change the arguments, or use another tool. It has only failed so far, the last time with:"
+        advice = "Change the arguments, or use another tool. It has only failed so far, the last time with:"
     else:
-        told = "Use its result, or do something else. The result of that call was:"
-    text = f"{DUPLICATE}: {call.name} was not run again, because {why}. {told}"
+        advice = "Use its result, or do something else. The result of that call was:"
+    text = f"{DUPLICATE}: {call.name} was not run again, because {why}. {advice}"
     before = last.parts if last is not None else ()
     # No pictures: the model has seen them, and the text beside them describes them.
     parts = (Text(text), *[_shortened(part) for part in before if isinstance(part, Text)])

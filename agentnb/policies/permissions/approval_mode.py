@@ -29,14 +29,14 @@ class ApprovalMode:
         """Return the mode of a word, or of several as a log has them; raise `SettingsError`, with the modes, for others."""
         if words == RULES:
             return NO_MODE
-        each = words.split("+") if isinstance(words, str) else [words]
-        for word in each:
+        parts = words.split("+") if isinstance(words, str) else [words]
+        for word in parts:
             if word not in MODES:
-                known = Plain(f"Modes are {', '.join(MODES)}")
-                raise SettingsError(f"There is no approval mode {word!r}", (*near(str(word), MODES), known))
-        implied = {ASK} if READ_ONLY in each else set()  # what it would ask about is denied
-        implied |= {AUTO} if set(each) != {AUTO} else set()
-        return cls(tuple([word for word in MODES if word in each and word not in implied]))
+                advice = Plain(f"Modes are {', '.join(MODES)}")
+                raise SettingsError(f"There is no approval mode {word!r}", (*near(str(word), MODES), advice))
+        implied = {ASK} if READ_ONLY in parts else set()  # what it would ask about is denied
+        implied |= {AUTO} if set(parts) != {AUTO} else set()
+        return cls(tuple([word for word in MODES if word in parts and word not in implied]))
 
     @classmethod
     def logged(cls, words: Any) -> ApprovalMode:

@@ -33,15 +33,15 @@ def hidden_files(layers: Sequence[RuleList], confirms: Iterable[Rule], work_dir:
     """Return the absolute paths of the files about which rules in brackets deny or ask `READ_TOOL`; None without such rules."""
     asks = [rule for rule in confirms if rule.pattern and rule.may_be_about(READ_TOOL, None)]
     globs = [path_glob(rule.pattern, work_dir, with_inside=True) for rule in asks]
-    for place, layer in enumerate(layers):
+    for depth, layer in enumerate(layers):
         allowed: list[str] = []
         for rule in [rule for rule in layer.rules if _is_about(rule, READ_TOOL)]:
             glob = path_glob(rule.pattern, work_dir, with_inside=rule.verdict != "allow") if rule.pattern else ".*"
-            if rule.verdict == "allow" and place == 0:
+            if rule.verdict == "allow" and depth == 0:
                 allowed.append(glob)
             elif rule.verdict != "allow" and rule.pattern:
                 before = allowed if rule.verdict == "ask" else ()
-                globs.append("".join(f"(?!{one}\\Z)" for one in before) + glob)
+                globs.append("".join(f"(?!{pattern}\\Z)" for pattern in before) + glob)
     return re.compile("|".join(f"(?:{glob})" for glob in globs), re.DOTALL) if globs else None
 
 

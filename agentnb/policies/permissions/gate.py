@@ -65,12 +65,12 @@ class PermissionGate:
         if run.contexts != self._contexts:
             self._contexts, self._tools = run.contexts, {}
             self._permissions = self._given.confirming(self._confirms(run.contexts))
-        known = self._tools.get(call.name)
-        if known is None or known.tool is not tool:
-            known = self._tools[call.name] = self._permissions.for_tool(call.name, tool, self._work_dir)
-        if known.is_free:
+        cached = self._tools.get(call.name)
+        if cached is None or cached.tool is not tool:
+            cached = self._tools[call.name] = self._permissions.for_tool(call.name, tool, self._work_dir)
+        if cached.is_free:
             return None
-        judged = known.judge(call.arguments, lambda: _granted_rules(call.name, tool, run))
+        judged = cached.judge(call.arguments, lambda: _granted_rules(call.name, tool, run))
         if judged.verdict == "deny":
             return _denial(judged, tool)
         asks_each_time = judged.is_unclear or judged.is_confirmed
@@ -171,8 +171,8 @@ def _why(judged: Judgement, tool: Tool) -> str:
         else f"The rule {_rule_text(judged)} asks."
     )
     rule = [asks] if judged.rule is not None else []
-    about = [_about(judged, tool)] if origin is not None or not rule else []
-    return "\n".join([*rule, *about, *(() if origin is None else _changes(origin))])
+    description = [_about(judged, tool)] if origin is not None or not rule else []
+    return "\n".join([*rule, *description, *(() if origin is None else _changes(origin))])
 
 
 def _changes(origin: ToolOrigin) -> Iterator[str]:

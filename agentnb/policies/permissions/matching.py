@@ -76,10 +76,10 @@ class RuleMatcher:
     @classmethod
     def of(cls, placed: Iterable[tuple[int, Rule]], kind: SubjectKind | None, work_dir: Path) -> RuleMatcher:
         """Return the matcher of rules with their places. Rules after one that is about every call never decide."""
-        given = list(placed)
-        if not given:  # as for most tools
+        pairs = list(placed)
+        if not pairs:  # as for most tools
             return NO_MATCHER
-        places, rules = zip(*given, strict=True)
+        places, rules = zip(*pairs, strict=True)
         for_all = next((index for index, rule in enumerate(rules) if not rule.pattern), None)
         joined = "|".join(f"(?:{_glob_of(rule, kind, work_dir)})()" for rule in rules[:for_all])
         by_program = defaultdict[str, list[int]](list)
@@ -89,9 +89,11 @@ class RuleMatcher:
 
     def first(self, reading: Reading) -> int | None:
         """Return the index of the first rule that certainly limits the call."""
-        found = [match.lastindex - 1 for text in reading.texts if (match := self.patterns.fullmatch(text)) and match.lastindex]
-        found += [index for index, is_about in self._judged(reading) if is_about]
-        return min(found) if found else self.for_all
+        indices = [
+            match.lastindex - 1 for text in reading.texts if (match := self.patterns.fullmatch(text)) and match.lastindex
+        ]
+        indices += [index for index, is_about in self._judged(reading) if is_about]
+        return min(indices) if indices else self.for_all
 
     def first_possible(self, reading: Reading) -> int | None:
         """Return the index of the first rule that may limit the call, as it cannot be known what all of the call is."""
@@ -107,16 +109,16 @@ class RuleMatcher:
         if command.problem or not command.is_list or not command.listed:
             return self.for_all
         needed = [self.first_covering(part) for part in parts_to_allow(command, work_dir)]
-        found = [index for index in needed if index is not None]
-        return max(found) if len(found) == len(needed) else self.for_all
+        indices = [index for index in needed if index is not None]
+        return max(indices) if len(indices) == len(needed) else self.for_all
 
     def first_covering(self, part: Part) -> int | None:
         """Return the index of the first rule whose pattern allows a part of a command; None if none does."""
         match = self.patterns.fullmatch(part.text)
         if match is None or not match.lastindex:
             return None
-        rest = range(match.lastindex - 1, len(self.rules) if self.for_all is None else self.for_all)
-        return next((index for index in rest if covers(self.rules[index].pattern, part)), None)
+        candidates = range(match.lastindex - 1, len(self.rules) if self.for_all is None else self.for_all)
+        return next((index for index in candidates if covers(self.rules[index].pattern, part)), None)
 
     def _judged(self, reading: Reading) -> Iterator[tuple[int, bool | None]]:
         """Yield the indices of the patterns that name a program of the command, or none, and whether each is about it."""
@@ -137,8 +139,8 @@ NO_MATCHER = RuleMatcher((), (), re.compile(NEVER), None)
 def matchers_of(rules: Sequence[Rule], kind: SubjectKind | None, work_dir: Path) -> tuple[RuleMatcher, RuleMatcher]:
     """Return the matchers of those of the rules that allow, and of those that ask."""
     placed = list(enumerate(rules))
-    allowing = RuleMatcher.of([one for one in placed if one[1].verdict == "allow"], kind, work_dir)
-    return allowing, RuleMatcher.of([one for one in placed if one[1].verdict == "ask"], kind, work_dir)
+    allowing = RuleMatcher.of([pair for pair in placed if pair[1].verdict == "allow"], kind, work_dir)
+    return allowing, RuleMatcher.of([pair for pair in placed if pair[1].verdict == "ask"], kind, work_dir)
 
 
 def _glob_of(rule: Rule, kind: SubjectKind | None, work_dir: Path) -> str:

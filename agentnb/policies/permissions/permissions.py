@@ -53,7 +53,7 @@ class Judgement(NamedTuple):
 
 
 ALLOWED, BY_DEFAULT_ASKED, BY_DEFAULT_DENIED = Judgement("allow"), Judgement("ask"), Judgement("deny")
-_DEFAULTS = {one.verdict: one for one in (ALLOWED, BY_DEFAULT_ASKED, BY_DEFAULT_DENIED)}
+_DEFAULTS = {judgement.verdict: judgement for judgement in (ALLOWED, BY_DEFAULT_ASKED, BY_DEFAULT_DENIED)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +180,17 @@ class ToolPermissions:
             return None
         rules = () if has_changed(self.tool) else (*self._allows.rules, *granted())
         patterns = [rule.pattern for rule in rules if rule.pattern and command_pattern(rule.pattern).names_program]
-        left = [part for part in parts if not any(covers(pattern, one) for one in part.with_starters for pattern in patterns)]
-        if not left:
+        remaining = [
+            part
+            for part in parts
+            if not any(covers(pattern, starter) for starter in part.with_starters for pattern in patterns)
+        ]
+        if not remaining:
             return None
         return Judgement(
-            "ask", self._denies.rules[0], unsettled=tuple(dict.fromkeys(part.text for part in left if part.starter not in left))
+            "ask",
+            self._denies.rules[0],
+            unsettled=tuple(dict.fromkeys(part.text for part in remaining if part.starter not in remaining)),
         )
 
     def _confirmed(self, subject: CallSubject) -> Judgement | None:

@@ -21,8 +21,8 @@ from agentnb.tools.tool import ToolRefused
 
 def resolved_path(value: Any, work_dir: Path) -> Path | None:
     """Return the path that a call means, links followed; None for what is no path."""
-    found = real_path(value, str(work_dir))
-    return None if found is None else Path(found)
+    real = real_path(value, str(work_dir))
+    return None if real is None else Path(real)
 
 
 def real_path(value: Any, work_dir: str) -> str | None:
@@ -62,17 +62,17 @@ def folders_of(command: ShellCommand, work_dir: Path) -> tuple[str, ...]:
         if part.invocation.program not in MOVES:
             continue
         operands = [word.value for word in part.invocation.operands]
-        found = real_path(operands[0], folders[-1]) if len(operands) == 1 and operands[0] not in ("", "-") else None
+        target = real_path(operands[0], folders[-1]) if len(operands) == 1 and operands[0] not in ("", "-") else None
         if (
-            found is None
-            or not is_within(found, root)
-            or _holds_git(found)
+            target is None
+            or not is_within(target, root)
+            or _holds_git(target)
             or part.assignments
             or part.redirections
             or len(part.words) != 2
         ):
             return ()
-        folders.append(found)
+        folders.append(target)
     return tuple(folders)
 
 
@@ -92,8 +92,8 @@ def unknown_parts(command: ShellCommand, work_dir: Path) -> list[Part]:
 def can_write(path: str, folders: Iterable[str], work_dir: Path) -> bool:
     """Return whether a command that writes a path in any of these folders writes in ``work_dir``, and nothing of git."""
     root = os.path.realpath(work_dir)
-    found = [real_path(path, folder) for folder in folders]
-    return bool(found) and all(real is not None and _may_change(real, path, root) for real in found)
+    targets = [real_path(path, folder) for folder in folders]
+    return bool(targets) and all(real is not None and _may_change(real, path, root) for real in targets)
 
 
 def _may_change(real: str, path: str, root: str) -> bool:
@@ -156,10 +156,10 @@ def canonical_address(value: Any) -> str | None:
 
 def address_glob(pattern: str) -> str | None:
     """Return the regular expression of an address pattern; None if it is not ``http://`` or ``https://`` with a host."""
-    found = re.fullmatch(r"(https?)://([^/:@?#\\\s]+)(?::(\d{1,5}))?(/[^?#\\\s]*)?", pattern)
-    if found is None:
+    match = re.fullmatch(r"(https?)://([^/:@?#\\\s]+)(?::(\d{1,5}))?(/[^?#\\\s]*)?", pattern)
+    if match is None:
         return None
-    scheme, host, port, path = found.groups()
+    scheme, host, port, path = match.groups()
     hosts = star_glob(host.lower().rstrip("."), "[^/:]+")
     paths = "/.*" if path is None else names_glob(path.split("/")[1:])
     return rf"{scheme}://{hosts}:{port or PORTS[scheme]}{paths}"
@@ -167,8 +167,8 @@ def address_glob(pattern: str) -> str | None:
 
 def offered_address(address: str) -> str:
     """Return the pattern of the host of a canonical address that "always" offers."""
-    scheme, _, rest = address.partition("://")
-    host, _, port = rest.partition("/")[0].rpartition(":")
+    scheme, _, remainder = address.partition("://")
+    host, _, port = remainder.partition("/")[0].rpartition(":")
     shown = host if port == str(PORTS[scheme]) else f"{host}:{port}"
     return f"{scheme}://{shown}/**"
 

@@ -73,9 +73,9 @@ def known_rules(rules: RuleList, values: Iterable[Any], servers: Iterable[str] =
     for rule in unchecked:
         if not _is_known(rule, names, every):
             words = [*names, *[PREFIX + name for name in every]]
-            what = f"The rule {rule.text!r} names no tool, flag or MCP server of this run"
+            problem = f"The rule {rule.text!r} names no tool, flag or MCP server of this run"
             meant = next((PREFIX + name for name in every if may_mean_any(name, rule.tools)), "")
-            raise SettingsError(what, Plain(f"Write {meant}/TOOL") if meant else near(rule.tools, words))
+            raise SettingsError(problem, Plain(f"Write {meant}/TOOL") if meant else near(rule.tools, words))
     return rules.as_checked
 
 
@@ -113,9 +113,9 @@ def _is_known(rule: Rule, names: Iterable[str], servers: Iterable[str]) -> bool:
 
 def _reachable(scope: Iterable[Any]) -> Iterator[Tool | ServerTools | str]:
     """Yield tools, servers and names: those of agents that are tools, or that the code of a tool uses, included."""
-    left, seen = [(value, "") for value in scope], dict[int, Any]()
-    while left:
-        value, module = left.pop()
+    pending, seen = [(value, "") for value in scope], dict[int, Any]()
+    while pending:
+        value, module = pending.pop()
         if id(value) in seen:
             continue
         seen[id(value)] = value
@@ -129,7 +129,7 @@ def _reachable(scope: Iterable[Any]) -> Iterator[Tool | ServerTools | str]:
         if isinstance(function, FunctionType):
             yield function.__dict__[MARK].spec.name if MARK in function.__dict__ else function.__name__
         used_in = function.__module__ if isinstance(function, FunctionType | type) else module
-        left += [(inner, used_in) for inner in _within(function, module)]
+        pending += [(inner, used_in) for inner in _within(function, module)]
 
 
 def _within(value: Any, module: str) -> Iterable[Any]:
@@ -139,7 +139,7 @@ def _within(value: Any, module: str) -> Iterable[Any]:
     if isinstance(value, FunctionTool | AgentTool):
         return (Toolbox([value]),)
     if isinstance(value, list | tuple | dict) and len(value) <= MAX_ITEMS:
-        return [one for one in (value.values() if isinstance(value, dict) else value) if not isinstance(one, str)]
+        return [item for item in (value.values() if isinstance(value, dict) else value) if not isinstance(item, str)]
     if isinstance(value, FunctionType | type) and module in ("", value.__module__):
         return vars(value).values() if isinstance(value, type) else _used(value)
     return getattr(value, "rule_scope", ()) if hasattr(type(value), "rule_scope") else ()
@@ -156,5 +156,5 @@ def _used(function: FunctionType) -> Iterator[Any]:
         cells += [function.__globals__.get(name) for name in code.co_names]
         inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
         codes += inner
-        yield from [one.co_name for one in inner]
+        yield from [code_object.co_name for code_object in inner]
     yield from [value for value in cells if not isinstance(value, str)]

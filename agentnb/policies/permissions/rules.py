@@ -51,10 +51,10 @@ class Rule:
         """Return the rule of a text such as ``bash(git status*)``; raise `SettingsError` if it is none."""
         if verdict not in VERDICTS:
             raise SettingsError(f"{verdict!r} is not a verdict about {text!r}", near(str(verdict), VERDICTS))
-        found = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
-        if found is None:
+        match = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
+        if match is None:
             raise SettingsError(f"Invalid permission rule: {text!r}", EXAMPLE)
-        tools, pattern = found[1], found[2] or ""
+        tools, pattern = match[1], match[2] or ""
         effect = tools.removeprefix(EFFECT)
         if tools != effect and effect not in EFFECTS:
             raise SettingsError(f"{text!r}: there is no effect {effect!r}", near(effect, EFFECTS))
@@ -110,7 +110,7 @@ class Rule:
             return True
         origin = origin_of(tool)
         names = (name,) if origin is None else (name, origin.tool)
-        return any(fnmatchcase(one.casefold(), self.tools.casefold()) for one in names)
+        return any(fnmatchcase(alias.casefold(), self.tools.casefold()) for alias in names)
 
     def check_for(self, name: str, tool: Tool | None) -> None:
         """Raise `SettingsError` if its brackets mean nothing for this tool."""
@@ -122,11 +122,11 @@ class Rule:
             raise SettingsError(f"The rule {self.text!r} has brackets, and {name} has no subject", declare)
         instead = why_refused(self.pattern) if subject.kind == "command" and self.verdict != "allow" else ""
         if instead:
-            what = f"The rule {self.text!r} has options of a program that agentnb does not know"
-            raise SettingsError(what, Plain(f"Write the program alone: {name}({instead})"))
+            problem = f"The rule {self.text!r} has options of a program that agentnb does not know"
+            raise SettingsError(problem, Plain(f"Write the program alone: {name}({instead})"))
         if subject.kind == "url" and address_glob(self.pattern) is None:
-            what = f"The rule {self.text!r} is not about an address"
-            raise SettingsError(what, Plain(f"Write the whole beginning: {name}(https://docs.python.org/**)"))
+            problem = f"The rule {self.text!r} is not about an address"
+            raise SettingsError(problem, Plain(f"Write the whole beginning: {name}(https://docs.python.org/**)"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +165,13 @@ class RuleList:
     @classmethod
     def typed(cls, texts: Iterable[str]) -> RuleList:
         """Return the rules that were typed as ``RULE=VERDICT``; raise `SettingsError` for another text."""
-        found = []
+        rules = []
         for text in texts:
             rule, equals, verdict = text.rpartition("=")
             if not equals:
                 raise SettingsError(f"{text!r} is not a rule with a verdict", 'Write "bash(git status *)=allow"')
-            found.append(Rule.read(rule, verdict.strip()))
-        return cls(tuple(found))
+            rules.append(Rule.read(rule, verdict.strip()))
+        return cls(tuple(rules))
 
     @classmethod
     def logged(cls, data: Any) -> RuleList:
