@@ -1,7 +1,7 @@
-"""What is done about the findings of detectors while a run goes: a nudge, then a block, then a stop, in this order.
+"""Reactions to findings of detectors during a run: first a nudge, then a block, then a stop.
 
-Each finding is an event of the log, so a resumed run and a replay decide alike. A finding says how far it goes (its severity);
-it goes one step at a time, and a notice does nothing but stand in the log.
+Findings are logged events, so that resumed and replayed runs decide alike. The severity of a finding limits the reaction, which
+escalates one step at a time; a notice is only logged.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from agentnb.policies.verdict import Stop
 NOTICE, NUDGE, BLOCK, STOP = range(4)
 LEVELS = {"notice": NOTICE, "nudge": NUDGE, "block": BLOCK, "stop": STOP}
 WITHIN = 12
-"""Rounds in which earlier findings of the same family count as steps: after a longer quiet it begins with a nudge again."""
+"""Rounds in which earlier findings of the same family count as steps: after a longer quiet, reactions restart with a nudge."""
 SET = "detect"
-"""The name under which nudges are logged as guidance."""
+"""Guidance set under which nudges are logged."""
 CELL = "detected"
 FAMILIES_OF_LOOPS = frozenset({"loop", "stall"})
 
 
 def step_of(finding: FindingMade, findings: Sequence[FindingMade]) -> int:
-    """Return what is done about a finding: at most its severity, and one step more than for the family's last finding."""
+    """Return the reaction to a finding: one step above that to the family's last finding, at most its severity."""
     rounds = {finding.last}
     for earlier in reversed(findings):
         if earlier.last < finding.last - WITHIN:
@@ -39,7 +39,7 @@ def step_of(finding: FindingMade, findings: Sequence[FindingMade]) -> int:
 
 
 def last_findings(run: Run) -> list[tuple[int, FindingMade]]:
-    """Return the findings of the round that was finished last, with what is done about each, the strongest first."""
+    """Return the findings of the last finished round with their reactions, the strongest first."""
     last, findings = run.last_finished_round, run.findings
     if last is None or not findings or findings[-1].last < last.index:
         return []
@@ -52,7 +52,7 @@ def last_findings(run: Run) -> list[tuple[int, FindingMade]]:
 
 
 def nudge(run: Run) -> Guidance | None:
-    """Guide: tell the model what was found in the round before."""
+    """Guide: report a finding of the previous round to the model."""
     for step, finding in last_findings(run):
         if step >= NUDGE:
             last = "This was said before: the run will be stopped if it goes on like this. " if step > NUDGE else ""
@@ -62,7 +62,7 @@ def nudge(run: Run) -> Guidance | None:
 
 
 def block(call: ToolCall, run: Run) -> Block | None:
-    """Gate: do not run the call again of which nothing new came."""
+    """Gate: block a repeated call that produced nothing new."""
     for step, finding in last_findings(run):
         if step >= BLOCK and isinstance(finding.evidence, dict) and finding.evidence.get("tool") == call.name:
             same = ToolCall(call.name, finding.evidence.get("arguments"))
@@ -72,7 +72,7 @@ def block(call: ToolCall, run: Run) -> Block | None:
 
 
 def stop(run: Run) -> Stop | None:
-    """Policy: end the run when a nudge and a block did not help."""
+    """Policy: end the run after an unsuccessful nudge and block."""
     for step, finding in last_findings(run):
         if step >= STOP:
             reason = "loop_detected" if finding.family in FAMILIES_OF_LOOPS else f"{finding.family}_detected"
