@@ -127,8 +127,8 @@ class ForeignCall:
     def ask(self, question: Mapping[str, Any], options: Any, folder: Path) -> None:
         """Take the agent's question whether it may run, which is merged already. ``folder``: from which its paths are named."""
         self.options = [option for option in options if isinstance(option, dict)] if isinstance(options, list) else []
-        given, places = question.get("rawInput", self.input), question.get("locations") or self.locations
-        asked, before = _arguments(self.form, given, places, self.title), self._asked
+        raw_input, places = question.get("rawInput", self.input), question.get("locations") or self.locations
+        asked, before = _arguments(self.form, raw_input, places, self.title), self._asked
         name, judged = (self.form.name, self.arguments) if self.made is None else (self.made.name, self.made.arguments)
         subjects = [arguments.get(self.form.subject or "") for arguments in (judged, asked)]
         is_other = name != self.form.name or not (
@@ -225,7 +225,9 @@ def _are_same(first: Any, second: Any, kind: SubjectKind | None, folder: Path) -
 def _arguments(form: Kind, given: Any, locations: Any, title: str) -> dict[str, Any]:
     """Return arguments with the subject of rules under one name; without any, the title and the files."""
     reported = dict(given) if isinstance(given, dict) else {} if given is None else {"input": given}
-    of_places = [place.get("path") for place in locations if isinstance(place, dict)] if isinstance(locations, list) else []
+    of_places = (
+        [location.get("path") for location in locations if isinstance(location, dict)] if isinstance(locations, list) else []
+    )
     places = [path for path in of_places if isinstance(path, str)]
     if form.subject and form.subject not in reported:
         value = next((reported[name] for name in form.arguments if isinstance(reported.get(name), str)), None)
@@ -249,8 +251,8 @@ def _parts(block: Any) -> tuple[Text | Image, ...]:
 
 def own_fields(update: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the fields of an agent's own, beside those of the protocol."""
-    about = update.get("_meta")
-    return about if isinstance(about, dict) else {}
+    fields = update.get("_meta")
+    return fields if isinstance(fields, dict) else {}
 
 
 def _piece_of_output(update: Mapping[str, Any]) -> str:

@@ -41,8 +41,8 @@ class Door:
             socket = self._folder / "door"
             self._server = await asyncio.start_unix_server(self._accept, socket, limit=MAX_LINE_BYTES)
         except OSError as error:
-            place = self._folder or folder or tempfile.gettempdir()
-            raise ModelError(f"No socket for functions could be made in {place}: {error.strerror or error}") from error
+            location = self._folder or folder or tempfile.gettempdir()
+            raise ModelError(f"No socket for functions could be made in {location}: {error.strerror or error}") from error
         return {"name": NAME, "command": sys.executable, "args": ["-I", "-S", bridge.__file__, str(socket)], "env": []}
 
     async def close(self) -> None:

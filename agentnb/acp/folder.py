@@ -44,10 +44,10 @@ class WatchedFolder:
         self._notebook = open_notebook()
         self._notebook_path = "" if self._notebook is None else self._relative(str(self._notebook.path))
         self._is_whole = True
-        self._files, left = self._look(), MAX_WATCHED_BYTES
+        self._files, remaining = self._look(), MAX_WATCHED_BYTES
         for path, state in self._files.items():
-            if state.size <= left:
-                left -= state.size
+            if state.size <= remaining:
+                remaining -= state.size
                 self._files[path] = state._replace(digest=self._digest(path))
 
     def is_open_notebook(self, path: str) -> bool:
@@ -82,11 +82,11 @@ class WatchedFolder:
     def _look_again(self, log: EventLog) -> tuple[list[str], bool]:
         """Return the files that have changed, and whether the open notebook has other cells."""
         before, was_whole = self._files, self._is_whole
-        now = self._look()
-        changed = {path for path, state in before.items() if self._has_changed(path, state, now.get(path))}
+        current = self._look()
+        changed = {path for path, state in before.items() if self._has_changed(path, state, current.get(path))}
         if was_whole:
-            changed |= now.keys() - before.keys()
-        self._files = now | {path: before[path] for path in before.keys() & now.keys() - changed}
+            changed |= current.keys() - before.keys()
+        self._files = current | {path: before[path] for path in before.keys() & current.keys() - changed}
         named = sorted(changed - {self._notebook_path})
         folder = Path(self._folder)
         with suppress(StoreError):  # the log says so itself when it is written next

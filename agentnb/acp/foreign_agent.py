@@ -115,8 +115,8 @@ def check_reach(given: Mapping[str, Any], settings: Mapping[str, Any] = SHAPES_R
     """
     for name, usual in settings.items():
         if given[name] != usual:
-            what = f"{name} does not reach {PROVIDER}:{given['acp']}, which shapes its requests itself"
-            raise SettingsError(what, f"Leave {name} out, or run an agent of agentnb: leave acp out")
+            problem = f"{name} does not reach {PROVIDER}:{given['acp']}, which shapes its requests itself"
+            raise SettingsError(problem, f"Leave {name} out, or run an agent of agentnb: leave acp out")
     if given.get("on_limit") == FINAL_ANSWER:
-        what = f"on_limit={FINAL_ANSWER!r} does not reach {PROVIDER}:{given['acp']}, which cannot be held from calling tools"
-        raise SettingsError(what, "Use stop or raise, or run an agent of agentnb: leave acp out")
+        problem = f"on_limit={FINAL_ANSWER!r} does not reach {PROVIDER}:{given['acp']}, which cannot be held from calling tools"
+        raise SettingsError(problem, "Use stop or raise, or run an agent of agentnb: leave acp out")

@@ -36,12 +36,12 @@ def descendants(pid: int) -> list[int]:
             except OSError:  # it has ended meanwhile
                 continue
             children.setdefault(int(status.rpartition(")")[2].split()[1]), []).append(int(folder.name))
-    found, left = [], [pid]
-    while left:
-        below = children.get(left.pop(), [])
-        found += below
-        left += below
-    return found
+    processes, pending = [], [pid]
+    while pending:
+        below = children.get(pending.pop(), [])
+        processes += below
+        pending += below
+    return processes
 
 
 def end_all(group: int) -> None:

@@ -31,8 +31,8 @@ class Installed(NamedTuple):
 
 def installed(agent: KnownAgent) -> Installed | None:
     """Return the program of an agent; None if it is not on the ``PATH``."""
-    found = shutil.which(agent.command[0])
-    return None if found is None else Installed(Path(found), _version(Path(found), agent))
+    program = shutil.which(agent.command[0])
+    return None if program is None else Installed(Path(program), _version(Path(program), agent))
 
 
 def _version(program: Path, agent: KnownAgent) -> str:
@@ -41,7 +41,7 @@ def _version(program: Path, agent: KnownAgent) -> str:
     if agent.install.startswith("pip "):
         name = agent.install.rpartition(" ")[2]
         beside = [str(path) for path in actual.parents[1].glob("lib/python*/site-packages")]
-        return next((found.version for found in distributions(name=name, path=beside)), "")
+        return next((distribution.version for distribution in distributions(name=name, path=beside)), "")
     for folder in actual.parents:
         if (packed := folder / "package.json").is_file():
             try:
@@ -67,9 +67,9 @@ def acp_command(rest: str) -> str:
 
 def _line(name: str, agent: KnownAgent) -> str:
     """Return the line of an agent: whether it is here, or how to get it."""
-    here = installed(agent)
-    if here is None:
+    program = installed(agent)
+    if program is None:
         return f"{name:<9} not installed: {agent.install or f'there is no {agent.command[0]}'}"
-    tried = "" if agent.tried in ("", here.version) else f", tried with {agent.tried}"
+    tried = "" if agent.tried in ("", program.version) else f", tried with {agent.tried}"
     sign_in = f". To sign in: {agent.sign_in}" if agent.sign_in else ""
-    return f"{name:<9} {here.version or 'of unknown version'}{tried}{sign_in}"
+    return f"{name:<9} {program.version or 'of unknown version'}{tried}{sign_in}"

@@ -60,7 +60,7 @@ def known_agents() -> dict[str, KnownAgent]:
 
 def agent_of(name: str) -> KnownAgent:
     """Return the agent of this name. Raises `SettingsError`, with the most similar names."""
-    found = known_agents().get(name)
-    if found is None:
+    agent = known_agents().get(name)
+    if agent is None:
         raise SettingsError(f"No agent is known as {name!r}", near(name, known_agents()))
-    return found
+    return agent

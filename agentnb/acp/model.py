@@ -100,8 +100,8 @@ class AcpModel:
         if has_budget:
             check_cost(self._foreign)
         if self._shell is not None and not self._agent.terminals:
-            what = f"Shell does not reach {self.name}, which runs its commands itself"
-            raise SettingsError(what, "Leave it out, or run an agent that has agentnb run its commands, such as kimi")
+            problem = f"Shell does not reach {self.name}, which runs its commands itself"
+            raise SettingsError(problem, "Leave it out, or run an agent that has agentnb run its commands, such as kimi")
         warning, asks = check_holds(self._foreign, permissions)
         self.start = "to_ask" if asks else "free"
         hidden = f"Functions of the notebook are not among the tools that {self.name} shows its model"
@@ -200,9 +200,9 @@ class AcpModel:
         if self.start == "free":
             return None
         self.start = "asked"
-        here = installed(self._agent)
-        about = {"agent": self.name, "version": here.version if here is not None else "", "tried": self._agent.tried}
-        return Reply(Message("assistant", (ToolCall(START, about),)), UNKNOWN, CALLS)
+        program = installed(self._agent)
+        arguments = {"agent": self.name, "version": program.version if program is not None else "", "tried": self._agent.tried}
+        return Reply(Message("assistant", (ToolCall(START, arguments),)), UNKNOWN, CALLS)
 
     def _reject(self) -> list[ForeignCall]:
         """Reject the calls of the last reply that nobody has answered, and return all that were not allowed."""
@@ -212,10 +212,12 @@ class AcpModel:
 
     async def _begin(self) -> Notice | None:
         """Start the agent, with the conversation of the run before if it can load that; return a notice if it cannot."""
-        agent, place = self._agent, self._foreign.place
-        if place is not None:
-            agent = await asyncio.to_thread(place.around, agent)
-        is_walled = place is not None and place.is_in_sandbox  # where agentnb runs no command for it, which would be outside
+        agent, environment = self._agent, self._foreign.place
+        if environment is not None:
+            agent = await asyncio.to_thread(environment.around, agent)
+        is_walled = (
+            environment is not None and environment.is_in_sandbox
+        )  # where agentnb runs no command for it, which would be outside
         keys = values_of(agent.keys)
         redact_values(keys)
         session = self._session = Session(
@@ -276,10 +278,10 @@ class AcpModel:
 
 def _place_of_prompt(messages: Sequence[Message]) -> int:
     """Return the index of the first of the newest messages that the person has said one after the other."""
-    place = next(index for index in range(len(messages), 0, -1) if messages[index - 1].role == "user")
-    while place > 0 and messages[place - 1].role == "user":
-        place -= 1
-    return place
+    index = next(index for index in range(len(messages), 0, -1) if messages[index - 1].role == "user")
+    while index > 0 and messages[index - 1].role == "user":
+        index -= 1
+    return index
 
 
 def _last_of(run: Run | None, key: str) -> Any:
@@ -291,7 +293,7 @@ def _last_of(run: Run | None, key: str) -> Any:
 def todos_of(entries: Iterable[Any]) -> Todos:
     """Return the todos of a plan as an agent tells it; what is no entry is left out."""
     sound = [entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("content"), str)]
-    return tuple([Todo(place, visible(entry["content"]), _status(entry)) for place, entry in enumerate(sound, 1)])
+    return tuple([Todo(number, visible(entry["content"]), _status(entry)) for number, entry in enumerate(sound, 1)])
 
 
 def _status(entry: Mapping[str, Any]) -> TodoStatus:

@@ -40,10 +40,10 @@ def _doubt(agent: KnownAgent) -> str:
     """Return why nobody knows whether the agent asks before it writes and executes; empty if that was tried."""
     if not agent.asks:
         return "whether it asks was not tried"
-    here = installed(agent)
-    if here is None or agent.tried in ("", here.version):
+    program = installed(agent)
+    if program is None or agent.tried in ("", program.version):
         return ""
-    return f"whether it asks was tried with {agent.tried}, and this is {here.version or 'an unknown version'}"
+    return f"whether it asks was tried with {agent.tried}, and this is {program.version or 'an unknown version'}"
 
 
 def _how_to_hold(foreign: ForeignAgent) -> str:
@@ -59,5 +59,5 @@ def _how_to_hold(foreign: ForeignAgent) -> str:
 def check_cost(foreign: ForeignAgent) -> None:
     """Raise `SettingsError` if the agent does not say what it costs, so that no budget can end its run."""
     if foreign.known.cost == "none":
-        what = f"{foreign.name} does not say what it costs, so a budget cannot be enforced"
-        raise SettingsError(what, "Limit it with max_seconds or max_tool_calls, or let it count as nothing: unpriced=True")
+        problem = f"{foreign.name} does not say what it costs, so a budget cannot be enforced"
+        raise SettingsError(problem, "Limit it with max_seconds or max_tool_calls, or let it count as nothing: unpriced=True")

@@ -118,7 +118,7 @@ def _usage(reported: Mapping[str, Any]) -> Usage:
 def _is_less(usage: Usage, before: Usage) -> bool:
     """Return whether a sum has become smaller: then it is another one."""
     pairs = ((usage.input, before.input), (usage.output, before.output), (usage.cache_read, before.cache_read))
-    return any((now or 0) < (then or 0) for now, then in pairs)
+    return any((current or 0) < (previous or 0) for current, previous in pairs)
 
 
 class UnknownUpdates:

@@ -133,11 +133,11 @@ class Session:
                     clientInfo={"name": "agentnb", "title": "agentnb", "version": str(import_module("agentnb").__version__)},
                 )
                 servers = [] if self._door is None else [await self._door.open(self._agent.env.get("HOME"))]
-                about = {"cwd": str(work_dir), "mcpServers": servers}
+                parameters = {"cwd": str(work_dir), "mcpServers": servers}
                 can_load = bool(earlier and _mapping(begun.get("agentCapabilities")).get("loadSession"))
-                opened = await self._load(earlier, about) if can_load else None
+                opened = await self._load(earlier, parameters) if can_load else None
                 if opened is None:
-                    opened = await self._request("session/new", **about)
+                    opened = await self._request("session/new", **parameters)
                     self.id = str(opened.get("sessionId", ""))
                 if not self.id:
                     raise ModelError(f"{self.name} opened no session", self._last_words())
@@ -393,13 +393,13 @@ class Session:
 
     def _run_within(self, call: ForeignCall, outer: ForeignCall) -> None:
         del self._announced[call.id]
-        made, context = call.take(), outer.context.result()
+        tool_call, context = call.take(), outer.context.result()
 
         async def run() -> None:
             within.set(call)
             try:
                 with suppress(ToolFailed):
-                    await context.call(made.name, made.arguments)
+                    await context.call(tool_call.name, tool_call.arguments)
             finally:
                 call.reject()
                 if call.function:
@@ -475,9 +475,9 @@ def _modes_of(opened: Mapping[str, Any]) -> list[str]:
 
 def _tool_name(update: Mapping[str, Any]) -> str:
     """Return the name of the tool that qwen and claude give beside the title of a call; empty if there is none."""
-    about = own_fields(update)
-    about = about.get("claudeCode", about)
-    return str(about.get("toolName", "")) if isinstance(about, dict) else ""
+    fields = own_fields(update)
+    fields = fields.get("claudeCode", fields)
+    return str(fields.get("toolName", "")) if isinstance(fields, dict) else ""
 
 
 def _reason(error: RequestError) -> str:

@@ -57,11 +57,11 @@ def command_of(request: Mapping[str, Any], work_dir: Path) -> Command:
         line = words[1]
         if moved := MOVE.fullmatch(line):
             folder, line = str(Path(folder, *shlex.split(moved[1]))), moved[2]
-    place = place_of(folder, work_dir)
+    target = place_of(folder, work_dir)
     variables = [variable for variable in request.get("env") or () if variable["name"] != OF_SHELL]
     exports = "".join(f"export {variable['name']}={shlex.quote(variable['value'])}\n" for variable in variables)
-    is_plain = all(HARMLESS_NAME.fullmatch(each["name"]) or each["name"] in PLAIN_NAMES for each in variables)
-    return Command(line, place.relative, exports) if is_plain else Command(exports + line, place.relative, "")
+    is_plain = all(HARMLESS_NAME.fullmatch(variable["name"]) or variable["name"] in PLAIN_NAMES for variable in variables)
+    return Command(line, target.relative, exports) if is_plain else Command(exports + line, target.relative, "")
 
 
 class _Output(BoundedOutput):
