@@ -1,4 +1,4 @@
-"""What is installed of the known agents, and in which version, as ``%agent acp`` says it. Nothing is started to find out."""
+"""Installed versions of the known agents, for ``%agent acp``. Starts no program to find out."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ HOW_TO_ADD = "Write: %agent acp add NAME COMMAND"
 
 
 class Package(msgspec.Struct):
-    """The part of a ``package.json`` that is read."""
+    """The relevant part of a ``package.json``."""
 
     version: str = ""
 
 
 class Installed(NamedTuple):
-    """An installed program: its path, and its version, empty if nothing beside it tells it."""
+    """An installed program: path, and version or "" if unknown."""
 
     path: Path
     version: str
 
 
 def installed(agent: KnownAgent) -> Installed | None:
-    """Return the program of an agent; None if it is not on the ``PATH``."""
+    """Return the program of an agent, or None if it is not on the ``PATH``."""
     program = shutil.which(agent.command[0])
     return None if program is None else Installed(Path(program), _version(Path(program), agent))
 
 
 def _version(program: Path, agent: KnownAgent) -> str:
-    """Return the version of the program's package, of npm or pip; empty if none says it."""
+    """Return the version of the program's npm or pip package, or "" if unknown."""
     actual = program.resolve()
     if agent.install.startswith("pip "):
         name = agent.install.rpartition(" ")[2]
@@ -52,7 +52,7 @@ def _version(program: Path, agent: KnownAgent) -> str:
 
 
 def acp_command(rest: str) -> str:
-    """Return what ``%agent acp`` says. Raises `SettingsError`."""
+    """Run ``%agent acp`` and return its output. Raises `SettingsError`."""
     words = shlex.split(rest)
     if not words:
         return "\n".join(_line(name, agent) for name, agent in known_agents().items())
@@ -66,7 +66,7 @@ def acp_command(rest: str) -> str:
 
 
 def _line(name: str, agent: KnownAgent) -> str:
-    """Return the line of an agent: whether it is here, or how to get it."""
+    """Return a line about an agent: its version, or how to install it."""
     program = installed(agent)
     if program is None:
         return f"{name:<9} not installed: {agent.install or f'there is no {agent.command[0]}'}"

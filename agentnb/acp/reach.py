@@ -1,4 +1,4 @@
-"""What the permissions of a run reach of an agent: whether it asks before it acts decides what they can hold."""
+"""Effect of a run's permissions on an agent: rules and modes only hold for agents that ask before they act."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from agentnb.errors import SettingsError
 from agentnb.policies.permissions.permissions import Permissions
 
 RUNS_HERE = os.name == "posix"
-"""Whether this system has what the guard of an agent and the door need: inherited pipes, process groups, Unix sockets."""
+"""True if the system supports the agent's guard and the door: inherited pipes, process groups and Unix sockets."""
 
 
 def check_holds(foreign: ForeignAgent, permissions: Permissions) -> tuple[str, bool]:
-    """Return a warning for the person about what they are not asked, empty if there is none, and whether they are asked about
-    the start: nobody knows whether the agent asks, and their word is neither a mode of its own nor ``auto``.
+    """Return a warning about actions without a question, or "", and whether to ask the person about the start.
 
-    Raises `SettingsError` if the run has a mode or a rule that the agent would not keep, as it asks nobody.
+    The start is asked about if it is unknown whether the agent asks, unless the person chose a mode of the agent or ``auto``.
+    Raises `SettingsError` for a mode or rule that the agent would not keep, as it does not ask.
     """
     if not RUNS_HERE:
         raise SettingsError(f"{foreign.name} needs a POSIX system (Linux or macOS)", "On Windows, run the kernel in WSL")
@@ -37,7 +37,7 @@ def check_holds(foreign: ForeignAgent, permissions: Permissions) -> tuple[str, b
 
 
 def _doubt(agent: KnownAgent) -> str:
-    """Return why nobody knows whether the agent asks before it writes and executes; empty if that was tried."""
+    """Return the reason why it is unknown whether the agent asks before it writes and executes, or "" if tested."""
     if not agent.asks:
         return "whether it asks was not tried"
     program = installed(agent)
@@ -57,7 +57,7 @@ def _how_to_hold(foreign: ForeignAgent) -> str:
 
 
 def check_cost(foreign: ForeignAgent) -> None:
-    """Raise `SettingsError` if the agent does not say what it costs, so that no budget can end its run."""
+    """Raise `SettingsError` if the agent does not report its cost, so that no budget can end its run."""
     if foreign.known.cost == "none":
         problem = f"{foreign.name} does not say what it costs, so a budget cannot be enforced"
         raise SettingsError(problem, "Limit it with max_seconds or max_tool_calls, or let it count as nothing: unpriced=True")
