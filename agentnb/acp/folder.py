@@ -77,7 +77,7 @@ class WatchedFolder:
                 "Reload it from disk, or save yours over it",
             )
         if not self._is_whole:
-            log.warn_once(f"The folder is large: changes beyond its first {MAX_WATCHED_ENTRIES:,} names are not known")
+            log.warn_once(f"The folder is large: changes beyond its first {MAX_WATCHED_ENTRIES:,} names are not detected")
 
     def _look_again(self, log: EventLog) -> tuple[list[str], bool]:
         """Return the changed files, and whether the cells of the open notebook differ."""

@@ -63,7 +63,7 @@ class ForeignAgent:
 
     def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Raise `SettingsError`: external agents only answer within runs of their own."""
-        raise SettingsError(f"{self.name} answers no single request", "Run it: Agent(acp=...)")
+        raise SettingsError(f"{self.name} cannot answer a single request", "Run it: Agent(acp=...)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,8 @@ def check_reach(given: Mapping[str, Any], settings: Mapping[str, Any] = SHAPES_R
     """
     for name, usual in settings.items():
         if given[name] != usual:
-            problem = f"{name} does not reach {PROVIDER}:{given['acp']}, which shapes its requests itself"
+            problem = f"{name} does not reach {PROVIDER}:{given['acp']}, which builds its requests itself"
             raise SettingsError(problem, f"Leave {name} out, or run an agent of agentnb: leave acp out")
     if given.get("on_limit") == FINAL_ANSWER:
-        problem = f"on_limit={FINAL_ANSWER!r} does not reach {PROVIDER}:{given['acp']}, which cannot be held from calling tools"
+        problem = f"on_limit={FINAL_ANSWER!r} does not reach {PROVIDER}:{given['acp']}, which cannot be kept from calling tools"
         raise SettingsError(problem, "Use stop or raise, or run an agent of agentnb: leave acp out")

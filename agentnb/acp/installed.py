@@ -57,7 +57,7 @@ def acp_command(rest: str) -> str:
     if not words:
         return "\n".join(_line(name, agent) for name, agent in known_agents().items())
     if words[0] != "add" or len(words) < 3:
-        raise SettingsError(f"%agent acp knows no {rest!r}", HOW_TO_ADD)
+        raise SettingsError(f"%agent acp has no command {rest!r}", HOW_TO_ADD)
     _, name, *command = words
     if not name.isidentifier():
         raise SettingsError(f"{name!r} cannot be the name of an agent", "Letters, digits and _ only")

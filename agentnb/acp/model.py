@@ -104,7 +104,7 @@ class AcpModel:
             raise SettingsError(problem, "Leave it out, or run an agent that has agentnb run its commands, such as kimi")
         warning, asks = check_holds(self._foreign, permissions)
         self.start = "to_ask" if asks else "free"
-        hidden = f"Functions of the notebook are not among the tools that {self.name} shows its model"
+        hidden = f"{self.name} does not show the functions of the notebook to its model"
         is_hidden = not (self._agent.offers_functions or self.tools.is_empty)
         return "; ".join(filter(None, (warning, hidden if is_hidden else "")))
 
@@ -326,7 +326,7 @@ class ForeignTool:
         """Allow the call and wait for its end."""
         call = self._model.call_of(context.call_id) or within.get()
         if call is None or call.made is None:
-            return failure("no_result", "The agent makes this call no longer.")
+            return failure("no_result", "The agent has dropped this call.")
         call.given = self._refusal(call, arguments)
         if not call.answer.done():
             call.answer.set_result(call.given is None)
@@ -337,12 +337,12 @@ class ForeignTool:
     def _refusal(self, call: ForeignCall, arguments: Any) -> ToolOutcome | None:
         """Return the refusal of a call that was allowed but cannot run, or None."""
         if call.made is None or arguments != redact(call.made).arguments:
-            return failure("edited", "The agent takes no other arguments than its own: the call was rejected.")
+            return failure("edited", "The agent accepts only its own arguments: the call was rejected.")
         is_asked = call.options is not None or call.is_own  # otherwise it may have written already
         path = arguments.get(call.form.subject or "")
         if is_asked and self.spec.name == WRITE_TOOL and isinstance(path, str) and self._model.folder.is_open_notebook(path):
             advice = "Tell the person which cells to change, or write another file."
-            return failure("open_notebook", f"{path} was not written: it is the notebook that is open here.", advice)
+            return failure("open_notebook", f"{path} was not written: it is the open notebook.", advice)
         return None
 
 
@@ -410,7 +410,7 @@ class ForeignToolbox(Toolbox):
         self._of_kinds[START] = AgentStart(model)
         for name in self._of_kinds:
             if name in self._tools:
-                raise SettingsError(f"{name} is also what calls of {model.name} are called", "Give yours another name")
+                raise SettingsError(f"{name} is also the name of calls of {model.name}", "Give yours another name")
 
     def get(self, name: str) -> Tool | None:
         """Return a tool by name, or None."""

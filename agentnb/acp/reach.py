@@ -24,13 +24,13 @@ def check_holds(foreign: ForeignAgent, permissions: Permissions) -> tuple[str, b
     if not RUNS_HERE:
         raise SettingsError(f"{foreign.name} needs a POSIX system (Linux or macOS)", "On Windows, run the kernel in WSL")
     is_ordered = foreign.mode not in ("", foreign.known.asks_in)
-    why = f"it asks nobody in its mode {foreign.mode}" if is_ordered else _doubt(foreign.known)
+    why = f"it does not ask in its mode {foreign.mode}" if is_ordered else _doubt(foreign.known)
     if not why:
         return "", False
     held = [word for word in permissions.mode.held if word != AUTO]
     held += [rule.text for layer in permissions.layers for rule in layer.rules if rule.verdict != "allow"]
     if held:
-        raise SettingsError(f"{', '.join(held)} would not hold for {foreign.name}: {why}", _how_to_hold(foreign))
+        raise SettingsError(f"{', '.join(held)} would have no effect on {foreign.name}: {why}", _how_to_hold(foreign))
     if not is_ordered and not permissions.mode.is_auto:
         return "", True
     return f"{foreign.name} may write and execute without a question: {why}", False
@@ -39,11 +39,11 @@ def check_holds(foreign: ForeignAgent, permissions: Permissions) -> tuple[str, b
 def _doubt(agent: KnownAgent) -> str:
     """Return the reason why it is unknown whether the agent asks before it writes and executes, or "" if tested."""
     if not agent.asks:
-        return "whether it asks was not tried"
+        return "it is not known whether it asks"
     program = installed(agent)
     if program is None or agent.tried in ("", program.version):
         return ""
-    return f"whether it asks was tried with {agent.tried}, and this is {program.version or 'an unknown version'}"
+    return f"it was tested with {agent.tried} that it asks, but this is {program.version or 'an unknown version'}"
 
 
 def _how_to_hold(foreign: ForeignAgent) -> str:
@@ -60,4 +60,4 @@ def check_cost(foreign: ForeignAgent) -> None:
     """Raise `SettingsError` if the agent does not report its cost, so that no budget can end its run."""
     if foreign.known.cost == "none":
         problem = f"{foreign.name} does not say what it costs, so a budget cannot be enforced"
-        raise SettingsError(problem, "Limit it with max_seconds or max_tool_calls, or let it count as nothing: unpriced=True")
+        raise SettingsError(problem, "Limit it with max_seconds or max_tool_calls, or ignore the cost: unpriced=True")

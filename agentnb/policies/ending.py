@@ -73,7 +73,7 @@ def no_call_came(run: Run) -> Stop | None:
     return Stop(
         "error",
         "failed",
-        problem="The reply announced tool calls and held none",
+        problem="The reply announced tool calls but contained none",
         hint=TryAgain(lead="Try again", rest=", or try another model"),
     )
 
@@ -145,7 +145,7 @@ def two_empty_answers(run: Run) -> Stop | None:
         "error",
         "failed",
         problem="The model gave two empty answers in a row",
-        hint=TryAgain(lead="Try again", rest=", say more exactly what is to be done, or try another model"),
+        hint=TryAgain(lead="Try again", rest=", describe the task more precisely, or try another model"),
     )
 
 
@@ -202,13 +202,13 @@ def _oddities(run: Run) -> Iterator[str]:
     """Yield warnings about the answer for the person."""
     why = run.last_round.stop_reason
     if why not in WHOLE and why not in ASKED_FOR_TOOLS:
-        yield f"The reply ended for a reason that is not known: {why[:80]!r}"
+        yield f"The reply ended for an unknown reason: {why[:80]!r}"
     text, named = _searched(run)
     if not named:
         return
     name = claimed_call(text, named)
     if name is not None:
-        yield f"The answer holds a call of {name} written as text, which was not run"
+        yield f"The answer contains a call of {name} as text, which was not run"
     name = announced_call(text, named)
     if name is not None:
         yield f"The answer announces a call of {name}, which was not made"

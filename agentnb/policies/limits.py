@@ -24,7 +24,7 @@ OnLimit: TypeAlias = Literal["stop", "final_answer", "raise"]
 """Behaviour at a limit: the run ends, the model answers once more without tools, or `RunLimited` is raised."""
 ON_LIMIT: tuple[OnLimit, ...] = ("stop", "final_answer", "raise")
 MAX_AMOUNT = 1e12
-NO_LIMIT = "None sets no limit"
+NO_LIMIT = "None means no limit"
 
 
 class Limit(NamedTuple):

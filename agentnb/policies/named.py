@@ -289,4 +289,6 @@ def _check_counts(policy: Matrix | Minimal | Chat) -> None:
         else:
             wrong = value is not None and not isinstance(value, DuplicateGuard)
         if wrong:
-            raise SettingsError(f"{field.name}={value!r} of the policy {policy.name} cannot be", f"Usual is {field.default!r}")
+            raise SettingsError(
+                f"{field.name}={value!r} is not valid for the policy {policy.name}", f"The default is {field.default!r}"
+            )

@@ -194,7 +194,7 @@ def check_guidance(guidance: Any, source: Any) -> None:
         raise SettingsError(f"{source!r} returned the guidance {guidance!r}", "Write Guidance(SET, CELL, TEXT)")
     texts = (guidance.set, guidance.cell, guidance.text, guidance.trigger, guidance.version)
     if not all(isinstance(text, str) and text == encodable(text) for text in texts):
-        raise SettingsError(f"{source!r} returned guidance with texts that no log can hold", "Give whole texts")
+        raise SettingsError(f"{source!r} returned guidance with texts that cannot be logged", "Use valid Unicode texts")
     if type(guidance.level) is not int or not 1 <= guidance.level <= MAX_LEVEL:
         raise SettingsError(f"{source!r} returned guidance of level {guidance.level!r}", f"Levels are 1 to {MAX_LEVEL}")
 

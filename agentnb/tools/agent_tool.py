@@ -32,9 +32,9 @@ class AgentSettings(TypedDict, total=False):
 
 AGENT_SETTINGS = tuple(AgentSettings.__annotations__)
 REFUSED_SETTINGS = {
-    "effects": "Leave it out: the call does nothing by itself, and each call of its run is judged by its own effects",
+    "effects": "Leave it out: the call itself has no effects, and each call of its run is judged by its own",
     "blocking": "Leave it out: its run asks the person by itself, and other calls wait for the call anyway",
-    **dict.fromkeys((*SUBJECTS, "content"), "Leave it out: rules about it hold for the calls of its run"),
+    **dict.fromkeys((*SUBJECTS, "content"), "Leave it out: rules apply to the calls of its run"),
 }
 """Settings of function tools that make no sense for these tools, with the reason."""
 PROMPT = "prompt"
@@ -183,7 +183,7 @@ def _answer(run: RunFacts) -> ToolOutcome:
 def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
     for key in settings:
         if key in REFUSED_SETTINGS:
-            raise InvalidTool(f"{key} has no meaning for {name}, of which each call begins a run", REFUSED_SETTINGS[key])
+            raise InvalidTool(f"{key} does not apply to {name}: each of its calls starts a run", REFUSED_SETTINGS[key])
         if key not in AGENT_SETTINGS:
             takes = f"tool(agent) takes {', '.join(AGENT_SETTINGS)}"
             raise InvalidTool(f"tool({name}) has no setting {key}", (*nearest(key, AGENT_SETTINGS), Plain(takes)))
@@ -196,7 +196,7 @@ def _name_of(offer: ToolOffer) -> str:
     """Return the tool name. Raises `InvalidTool` if no character of the offered name is allowed in tool names."""
     name = _wire_name(offer.name)
     if not name:
-        raise InvalidTool(f"{offer.name!r} cannot be made the name of a tool", 'Give it one: tool(researcher, name="...")')
+        raise InvalidTool(f"{offer.name!r} cannot become the name of a tool", 'Give it one: tool(researcher, name="...")')
     return name
 
 

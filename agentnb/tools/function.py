@@ -130,7 +130,7 @@ def _checked_effects(name: str, effects: Iterable[Effect] | None) -> frozenset[E
         return None
     chosen = frozenset(effects)
     if unknown := chosen - set(EFFECTS):
-        raise InvalidTool(f"{name} has no such effect: {', '.join(sorted(unknown))}", f"Effects are {', '.join(EFFECTS)}")
+        raise InvalidTool(f"{name} has an unknown effect: {', '.join(sorted(unknown))}", f"Effects are {', '.join(EFFECTS)}")
     return chosen
 
 

@@ -72,7 +72,7 @@ class ResultReader:
         text = result.text
         start, end = asked.offset, min(len(text), asked.offset + max(1, min(asked.length, self._most)))
         if start >= len(text):
-            return failure("past_the_end", f"The result has {len(text):,} characters; offset {start:,} is behind its end.")
+            return failure("past_the_end", f"The result has {len(text):,} characters; offset {start:,} is beyond its end.")
         continuation = f"; continue with offset={end}" if end < len(text) else ", the end"
         heading = f"[characters {start:,} to {end:,} of {len(text):,}{continuation}]"
         return ToolOutcome(True, (Text(f"{heading}\n{text[start:end]}"),))

@@ -120,7 +120,7 @@ def _repr(value: Any) -> str:
     try:
         return repr(value)
     except Exception as error:
-        return f"an object of type {type(value).__name__} that cannot show itself ({type(error).__name__})"
+        return f"an object of type {type(value).__name__} whose repr fails ({type(error).__name__})"
 
 
 def _as_json(value: Any) -> str:

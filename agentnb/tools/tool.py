@@ -196,7 +196,7 @@ class ToolContext(msgspec.Struct, frozen=True):
 
     def _inside(self) -> Inside:
         if self.inside is None:
-            raise SettingsError("This tool runs without a run", "Call the function itself")
+            raise SettingsError("This tool was called outside a run", "Call the function itself")
         return self.inside
 
     async def ask(self, message: str, schema: dict[str, Any] | None = None, kind: QuestionKind = "elicitation") -> Any:
@@ -282,7 +282,7 @@ def check_tool(name: str, timeout: float | None, role: ToolRole | None) -> None:
             'Letters, digits, _ and - only, at most 64: give it one with @tool(name="...")',
         )
     if role is not None and role not in ROLES:
-        raise InvalidTool(f"role={role!r} of {name} is none", f"Roles are {', '.join(ROLES)}")
+        raise InvalidTool(f"role={role!r} of {name} is unknown", f"Roles are {', '.join(ROLES)}")
     if timeout is not None and not timeout > 0:
         raise InvalidTool(f"timeout={timeout} of {name} is not a time", "Give seconds above 0, or None for no limit")
 

@@ -91,7 +91,7 @@ def left_behind(tools: Iterable[str]) -> str:
     names = ", ".join(dict.fromkeys(tools))
     return (
         f"{names} could not be stopped at once: Python cannot interrupt calls such as time.sleep or a query. "
-        "It may still finish that call, and ends when it returns."
+        "It may still finish that call, and then ends."
     )
 
 

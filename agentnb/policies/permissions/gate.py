@@ -151,7 +151,7 @@ def _denial(judged: Judgement, tool: Tool) -> Deny:
     if judged.flag is not None:
         return Deny(NOT_ALLOWED[judged.flag], FORBIDDEN)
     if judged.is_confirmed:
-        return Deny(f"it needs the person, whom this run does not ask ({_rule_text(judged)})", FORBIDDEN)
+        return Deny(f"it needs the person's approval, which this run does not ask for ({_rule_text(judged)})", FORBIDDEN)
     if judged.rule is not None:
         return Deny(f"the rule {judged.rule.text} of this run denies it", FORBIDDEN)
     return Deny(f"this run only allows tools that read (approve={READ_ONLY}). {_about(judged, tool)}", READ_ONLY)
@@ -160,7 +160,7 @@ def _denial(judged: Judgement, tool: Tool) -> Deny:
 def _why(judged: Judgement, tool: Tool) -> str:
     """Return the reason of a question."""
     if judged.is_unclear:
-        return f"It cannot be told whether the rule {_rule_text(judged)} forbids it, so you decide each time."
+        return f"The rule {_rule_text(judged)} may forbid it, so you decide each time."
     if judged.unsettled:
         others = _shortened(", ".join(judged.unsettled))
         return f"While the rule {_rule_text(judged)} denies commands, programs that may start others are asked about: {others}."
@@ -181,9 +181,9 @@ def _changes(origin: ToolOrigin) -> Iterator[str]:
         before = f" It was first seen as: {_shortened(origin.target_before)}." if origin.target_before else ""
         yield f"The command or address of this server has changed.{before}"
     if "tool" in origin.changed:
-        yield "What the server says of this tool has changed since it was first seen."
+        yield "The server's description of this tool has changed since it was first seen."
     if origin.changed:
-        yield "Rules that allow it belong to what was first seen, so they do not count."
+        yield "Rules that allow it apply to the earlier version, so they do not count."
 
 
 def _shortened(target: str) -> str:
@@ -196,7 +196,7 @@ def _rule_text(judged: Judgement) -> str:
 
 def _about(judged: Judgement, tool: Tool) -> str:
     if judged.nature == "sensitive":
-        return "The name of the file says that it may hold keys."
+        return "The file name suggests that it holds keys."
     effects, origin = declared_effects(tool), origin_of(tool)
     if origin is not None:
         return f"{tool.spec.name} is a tool of the MCP server {origin.server} ({_shortened(origin.target)})."

@@ -50,7 +50,7 @@ class Rule:
     def read(cls, text: Any, verdict: Any) -> Rule:
         """Parse a rule such as ``bash(git status*)``. Raises `SettingsError` for an invalid one."""
         if verdict not in VERDICTS:
-            raise SettingsError(f"{verdict!r} is not a verdict about {text!r}", near(str(verdict), VERDICTS))
+            raise SettingsError(f"{verdict!r} is not a verdict for {text!r}", near(str(verdict), VERDICTS))
         match = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
         if match is None:
             raise SettingsError(f"Invalid permission rule: {text!r}", EXAMPLE)
@@ -59,7 +59,7 @@ class Rule:
         if tools != effect and effect not in EFFECTS:
             raise SettingsError(f"{text!r}: there is no effect {effect!r}", near(effect, EFFECTS))
         if pattern and WILDCARDS & set(tools):
-            raise SettingsError(f"{text!r}: brackets follow the name of one tool", EXAMPLE)
+            raise SettingsError(f"{text!r}: brackets need the name of a single tool", EXAMPLE)
         return cls(verdict, tools, pattern)
 
     @property
@@ -118,14 +118,14 @@ class Rule:
             return
         subject = subject_of(tool)
         if subject is None:
-            declare = 'A tool says what its brackets are about: @tool(path="file"), @tool(command="line"), @tool(url="address")'
-            raise SettingsError(f"The rule {self.text!r} has brackets, and {name} has no subject", declare)
+            declare = 'Declare what the brackets match: @tool(path="file"), @tool(command="line"), @tool(url="address")'
+            raise SettingsError(f"The rule {self.text!r} has brackets, but {name} has no command, path or address", declare)
         instead = why_refused(self.pattern) if subject.kind == "command" and self.verdict != "allow" else ""
         if instead:
             problem = f"The rule {self.text!r} has options of a program that agentnb does not know"
             raise SettingsError(problem, Plain(f"Write the program alone: {name}({instead})"))
         if subject.kind == "url" and address_glob(self.pattern) is None:
-            problem = f"The rule {self.text!r} is not about an address"
+            problem = f"The rule {self.text!r} has no valid address"
             raise SettingsError(problem, Plain(f"Write the whole beginning: {name}(https://docs.python.org/**)"))
 
 

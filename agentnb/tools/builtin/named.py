@@ -71,7 +71,7 @@ def tools_of(value: Any, groups: Groups | None = None) -> tuple[Tool, ...]:
         tools = tools_of_word(value, groups)
         if not tools:
             raise UnknownTool(
-                f"tools= holds the text {value!r}, not a function or a built-in tool", (*nearest(value, WORDS), _hint(value))
+                f"tools= contains the text {value!r}, not a function or a built-in tool", (*nearest(value, WORDS), _hint(value))
             )
         return tools
     if isinstance(value, ToolGroup):

@@ -47,7 +47,7 @@ class Configuration:
         with self._changing():
             source = self.source(name)
             if source == settings.SERVERS_VARIABLE:
-                raise SettingsError(f"The MCP server {name} is one of the variable {source}", "Change that")
+                raise SettingsError(f"The MCP server {name} is configured in the variable {source}", "Change the variable")
             if not source:
                 raise SettingsError(f"There is no MCP server {name}", nearest(name, self.known))
             if source == TYPED:

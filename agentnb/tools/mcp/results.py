@@ -22,7 +22,7 @@ MAX_IMAGE_BYTES = 5_000_000
 MAX_LINE_CHARACTERS = 400
 MAX_ODD_CHARACTERS = 2_000
 """Maximum characters of a text in content that violates the protocol."""
-NOT_OF_THE_PROTOCOL = "(The server sent content that is not of the protocol; here it is as JSON:)"
+NOT_OF_THE_PROTOCOL = "(The server sent content that violates the protocol; here it is as JSON:)"
 _FIELDS = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})
 
 
@@ -45,7 +45,7 @@ def outcome_of(given: Any, output_schema: dict[str, Any] | None = None) -> ToolO
         return ToolOutcome(False, parts or (Text(problem),), error_code="tool_error", problem=problem)
     value = text_of(parts) if structured is None else structured
     if problem := _misfit(structured, output_schema):
-        parts = (*parts, Text(f"(This does not fit what the server declares: {visible(problem)})"))
+        parts = (*parts, Text(f"(This does not match the schema of the server: {visible(problem)})"))
     return given_parts(parts, value, _table(structured))
 
 
@@ -95,7 +95,7 @@ def _part(block: Any) -> Text | Image:
         case {"text": str(text), **others} if (others.get("type") or "text") == "text":
             return _text(text)
         case {"type": "image", "data": str()}:
-            return _image(block["data"]) or Text(f"(a picture that cannot be shown, {_word(block, 'mimeType')})")
+            return _image(block["data"]) or Text(f"(a picture that cannot be displayed, {_word(block, 'mimeType')})")
         case {"type": "audio", "data": str()}:
             return Text(f"(audio, {_word(block, 'mimeType')})")
         case {"type": "resource_link", "uri": str()}:

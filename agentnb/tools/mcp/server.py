@@ -75,7 +75,7 @@ class MCPServer:
         for setting in ("env", "headers"):
             mapping = getattr(self, setting)
             if not isinstance(mapping, Mapping):
-                raise self._wrong("not an object with a text for each name", setting)
+                raise self._wrong("not an object with text values", setting)
             self._check_texts(setting, mapping.items())
             object.__setattr__(self, setting, dict(mapping))
         if self.transport not in ("", "stdio", "http"):
@@ -85,7 +85,7 @@ class MCPServer:
             if not is_time and (setting, seconds) != ("timeout", None):
                 raise self._wrong("not a number of seconds above 0", setting)
         if self.is_remote and "@" in self.command_or_url.partition("://")[2].partition("/")[0]:
-            problem = f"The address of the MCP server {self.name} holds a user name or password"
+            problem = f"The address of the MCP server {self.name} contains a user name or password"
             raise SettingsError(problem, 'Send it as a header: headers={"Authorization": "Bearer ${TOKEN}"}')
         wrong = ("env", "args") if self.is_remote else ("headers",)
         for setting in wrong:

@@ -46,7 +46,7 @@ _TARGET_KEYS = [key for target in _TARGETS for key in SETTINGS[target][1]]
 _KINDS = {
     str: "a text",
     list: "a list of texts",
-    dict: "an object with a text for each name",
+    dict: "an object with text values",
     float: "a number above 0",
     bool: "true or false",
 }
@@ -91,7 +91,7 @@ def read_servers(text: str, source: str, folder: Path | None = None) -> ServerLi
         if name in servers:
             if written not in of_projects:
                 raise document.error(path, f"there are two servers {name}", "Rename one of them")
-            notes.append(f"{name} of {str(*path[-3:-2]) or 'all projects'} is left out: another has its name")
+            notes.append(f"{name} of {str(*path[-3:-2]) or 'all projects'} is left out: another server has its name")
             continue
         is_off = written in excluded or (allowed and written not in allowed)
         entry = _Entry(document, product, path, name, folder, {**fields, "disabled": True} if is_off else fields)
@@ -112,7 +112,7 @@ def read_variable(text: str, source: str) -> ServerList:
         if not (name and colon and command) or command.startswith("//"):
             raise SettingsError(f"{where}: a server has a name and a command", f"Write fs:/opt/fs-server, or JSON: {_FORM}")
         if any(char.isspace() for char in command):
-            problem = f"{where}: the command of {name[:MAX_SHOWN]} has a blank, and the short form has no arguments"
+            problem = f"{where}: the command of {name[:MAX_SHOWN]} has a space, but the short form has no arguments"
             raise SettingsError(problem, f"Write JSON: {_FORM}")
         if ServerList(tuple(servers)).named(name) is not None:
             raise SettingsError(f"{where}: there are two servers {name}", "Rename one of them")
@@ -173,7 +173,7 @@ def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Ite
             elif not is_guess:
                 raise document.error((*keys, name), "the settings of a server are an object", f"Write {_FORM}")
     elif not is_guess:
-        raise document.error(keys, f"{keys[-1]} is an object that has the servers by name", f"Write {_FORM}")
+        raise document.error(keys, f"{keys[-1]} is an object with the servers by name", f"Write {_FORM}")
 
 
 def _is_of(product: Product, file: str, servers: list[dict[str, Any]]) -> bool:
@@ -320,7 +320,7 @@ class _Entry:
         if word and word not in (*PROGRAM, *REMOTE):
             raise self._error("type", f"{key} is stdio or http")
         if word and (word in REMOTE) != is_remote:
-            raise self._error("type", f"{key} {word} goes with a {'command' if word in PROGRAM else 'url'}")
+            raise self._error("type", f"{key} {word} needs a {'command' if word in PROGRAM else 'url'}")
 
     def _command(self) -> list[Any]:
         """Return the command, followed by arguments in the same list."""
@@ -364,7 +364,7 @@ class _Entry:
             if self._fields["timeout"][1] is None:
                 limits["timeout"] = None
             elif 0 < number < product.least:
-                self._note(f"timeout {number:g} has no effect: {product.name} ignores less than {product.least:g}")
+                self._note(f"timeout {number:g} has no effect: {product.name} ignores values below {product.least:g}")
             else:
                 limits["timeout"] = number * unit
                 if unit != SECONDS or (is_long and not product.unit):

@@ -60,7 +60,7 @@ class TodoBoard(Board):
         """
         with self._lock:
             if self._changing:  # called from ``update`` itself: the change would be lost
-                raise SettingsError("The board is being changed by this very function", "Return the new list instead")
+                raise SettingsError("The board is already being changed by this function", "Return the new list instead")
             try:
                 self._changing = True
                 changed = _only_todos(update(self._todos))
@@ -197,7 +197,7 @@ def _read(item: Any) -> tuple[Fields, list[str]]:
 def _checked(refusal: str, given: Fields) -> Fields:
     fields, problems = read_fields(given)
     if "id" in fields:
-        problems.append("the board gives the ids")
+        problems.append("the board assigns the ids")
     if problems:
         raise _error(refusal, problems)
     return fields
@@ -223,7 +223,7 @@ def _only_todos(given: Any) -> Todos:
 
 def _find(todos: Todos, number: int) -> Todo:
     if not isinstance(number, int) or isinstance(number, bool):
-        raise SettingsError(f"{number!r} is not the number of a todo", "Write a whole number, as board.complete(1)")
+        raise SettingsError(f"{number!r} is not the number of a todo", "Write a whole number, such as board.complete(1)")
     for todo in todos:
         if todo.id == number:
             return todo
@@ -245,5 +245,5 @@ def _now() -> datetime:
 def changeable(board: Board | None) -> TodoBoard:
     """Return the board if it is a `TodoBoard`. Raises `SettingsError` for the person's own kind of board."""
     if not isinstance(board, TodoBoard):
-        raise SettingsError("This list is on a board of its own", "Change it there")
+        raise SettingsError("This list is on a custom board", "Change it there")
     return board

@@ -44,10 +44,8 @@ def outside_work_dir(shown: str) -> ToolRefused:
 
 def before_images(shown: str) -> ToolRefused:
     """Return the refusal of a path in a folder of before-images."""
-    advice = "Read the file itself. Only the person can take a change back."
-    return ToolRefused(
-        "protected_path", f"{shown} is a copy of a file from before it was changed, for the person alone", advice
-    )
+    advice = "Read the file itself. Only the person can undo a change."
+    return ToolRefused("protected_path", f"{shown} is a backup of a changed file, for the person only", advice)
 
 
 def personal(shown: str) -> ToolRefused:
@@ -78,7 +76,7 @@ def missing(folder: int, before: str, name: str, shown: str) -> ToolRefused:
 
 def leads_elsewhere(shown: str) -> ToolRefused:
     """Return the refusal of a link in a resolved path: a circular link, or one created since then."""
-    problem = f"{shown} was not opened: a part of it is a link in a circle, or one that was put there just now"
+    problem = f"{shown} was not opened: part of it is a circular link, or a link that was just created"
     return ToolRefused("link_changed", problem, "Look at the directory with list_files, then try again.")
 
 
@@ -108,7 +106,7 @@ def too_large(size: int, most: int, shown: str) -> ToolRefused:
 
 def not_unicode(what: str) -> ToolRefused:
     """Return the refusal of a text that UTF-8 cannot encode."""
-    problem = f"{what} holds half a character (a lone surrogate), which UTF-8 cannot write"
+    problem = f"{what} contains a lone surrogate, which UTF-8 cannot encode"
     return ToolRefused("not_text", problem, "Write the whole character.")
 
 

@@ -24,7 +24,7 @@ async def git_commit(context: ToolContext, message: Annotated[str, msgspec.Meta(
     """
     message = encodable(message)
     if not message.strip() or "\0" in message:
-        raise ToolRefused("invalid_arguments", "The message is blank, or has a zero character.", "Write a message of text.")
+        raise ToolRefused("invalid_arguments", "The message is blank, or contains a null character.", "Write a text message.")
     repository = await open_repository(context.work_dir)
     status = await read_status(repository, untracked="no")
     _check_staged(repository, status)

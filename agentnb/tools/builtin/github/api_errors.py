@@ -18,7 +18,7 @@ MAX_MESSAGE = 300
 
 def no_token() -> ToolRefused:
     """Return the error for a comment without a token."""
-    return ToolRefused("no_key", "Commenting needs a GitHub token, and there is none. Nothing was written.", ENTER_TOKEN)
+    return ToolRefused("no_key", "Commenting needs a GitHub token, which is missing. Nothing was written.", ENTER_TOKEN)
 
 
 def unusable_token(problem: str) -> ToolRefused:
@@ -51,7 +51,7 @@ def too_slow(seconds: float) -> ToolRefused:
     return ToolRefused(
         "timeout",
         f"GitHub did not answer within {seconds:g} seconds.",
-        "Try once more. Before you write a comment again, look whether it is there.",
+        "Try once more. Before you write a comment again, check whether it is there.",
     )
 
 
@@ -64,7 +64,7 @@ def behind_proxy(host: str) -> ToolRefused:
     """Return the error for a local server that requests would reach through a proxy."""
     return ToolRefused(
         "unreachable",
-        f"{host} was not called: the environment names a proxy for it, which would see the token.",
+        f"{host} was not called: the environment sets a proxy for it, which would see the token.",
         f"The person can exempt it: NO_PROXY={host}.",
     )
 
@@ -93,7 +93,7 @@ def refused(status: int, data: Any, headers: Mapping[str, str], *, has_token: bo
         more = "" if has_token else f" {ENTER_TOKEN} With a token, the limit is higher."
         return ToolRefused("rate_limited", problem, f"{_again(headers)}{more}")
     if status == HTTPStatus.UNAUTHORIZED:
-        reason = "The token does not hold" if has_token else "It needs a token"
+        reason = "The token is not valid" if has_token else "It needs a token"
         return ToolRefused("unauthorized", problem, f"{reason}. {ENTER_TOKEN}")
     if status == HTTPStatus.FORBIDDEN:
         reason = "The token may not do this. Tell the person." if has_token else f"It may need a token. {ENTER_TOKEN}"

@@ -46,5 +46,5 @@ def the_kernel(tool: str) -> Kernel:
     kernel = find_kernel()
     if kernel is None:
         advice = (Plain("Run the agent in a notebook, or leave the tool out"), Plain("think works anywhere"))
-        raise SettingsError(f"{tool} works in a notebook only, and this process has no kernel of one", advice)
+        raise SettingsError(f"{tool} works only in a notebook, and this process is not its kernel", advice)
     return kernel

@@ -125,7 +125,7 @@ MAX_TRACEBACK = 6_000
 MAX_SOURCES = 500
 """Maximum sources kept for tracebacks and for ``inspect.getsource``."""
 NO_AWAIT = (
-    "The code awaits something at its top level, which cannot be done here: the event loop of the kernel runs it.",
+    "The code has a top-level await, which is not possible here: it runs on the event loop of the kernel.",
     "Let a thread do it: from concurrent.futures import ThreadPoolExecutor; import asyncio; "
     "ThreadPoolExecutor(1).submit(asyncio.run, f()).result()",
 )

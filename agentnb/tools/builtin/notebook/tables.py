@@ -19,7 +19,7 @@ MAX_COLUMNS = 30
 MAX_CELL = 40
 MAX_VALUES = 10
 """Maximum values shown of an array."""
-FOREIGN = "not read: a column or an index is of a class whose code is not known"
+FOREIGN = "not read: a column or an index has an unknown class"
 _INDEXES = (
     "Index",
     "RangeIndex",

@@ -154,7 +154,7 @@ class Shell(ToolGroup):
             variables = "{" + ", ".join(f'"{name}": ...' for name in names) + "}"
             others = "".join(f", {name}={value!r}" for name, value in kept.items()) + (", network=True" if network else "")
             raise SettingsError(
-                f"The shell of this run had variables, whose values no log holds: {', '.join(names)}",
+                f"The shell of this run had variables, whose values are not logged: {', '.join(names)}",
                 Plain(f"Give them again: tools=[Shell(env={variables}{others})]"),
             )
         return cls(**kept, network=network and is_trusted)
@@ -189,7 +189,7 @@ async def run_command(
     """
     work_dir = context.work_dir
     if pattern := dangerous_pattern(command):
-        advice = "If this is wanted, the person can do it in a terminal. Name the files or folders that are meant instead"
+        advice = "If this is wanted, the person can do it in a terminal. Name specific files or folders instead"
         raise ToolRefused("dangerous_command", f"potentially dangerous command blocked: {pattern}", advice)
     variables = {**settings.program_variables(), **shell.env}
     words = [_bash(settings.program_variables()["PATH"]), "-c", command]
@@ -239,10 +239,10 @@ def _words_of_end(exit_code: int) -> str:
 def _checked_variables(variables: Any) -> dict[str, str]:
     """Return a copy of the variables. Raises `SettingsError`, without their values, if a program cannot have them."""
     if not isinstance(variables, Mapping):
-        raise SettingsError(f"env= of Shell is of type {type(variables).__name__}, not names with values", COMMAND_HINT)
+        raise SettingsError(f"env= of Shell is of type {type(variables).__name__}, not a mapping", COMMAND_HINT)
     for name, value in variables.items():
         if not isinstance(name, str) or not re.fullmatch(r"[^=\0]+", name):
-            raise SettingsError(f"env= of Shell has a name that no variable can have: {str(name)[:40]!r}", COMMAND_HINT)
+            raise SettingsError(f"env= of Shell has an invalid variable name: {str(name)[:40]!r}", COMMAND_HINT)
         if not isinstance(value, str) or "\0" in value:
             raise SettingsError(
                 f"The variable {name} in env= of Shell is not a text", Plain(f'Give a text: env={{"{name}": "..."}}')

@@ -159,7 +159,7 @@ def _copies(repositories: Sequence[Repository], folder: Path) -> list[GitCopy]:
 def _program(work_dir: Path) -> str:
     program = _program_outside(PROGRAM, work_dir) if sys.platform == "linux" else None
     if program is None and sys.platform != "linux":
-        raise SettingsError('sandbox="bwrap" works on Linux only', "Leave it out: then commands run without a wall")
+        raise SettingsError('sandbox="bwrap" works on Linux only', "Leave it out to run commands without a sandbox")
     if program is None:
         raise SettingsError(
             'sandbox="bwrap" needs bubblewrap, which is not installed', "Install it: apt-get install bubblewrap"
@@ -187,9 +187,9 @@ def _walls(program: str, has_network: bool) -> tuple[str, ...]:
             return (*walls, *further)
         error = done.stderr.strip().rpartition("\n")[2]
     raise SettingsError(
-        f'sandbox="bwrap" cannot be made on this machine: {error}',
+        f'sandbox="bwrap" does not work on this machine: {error}',
         Plain(
-            "It takes bubblewrap (apt-get install bubblewrap) and user namespaces, which containers and some systems forbid:"
+            "It needs bubblewrap (apt-get install bubblewrap) and user namespaces, which containers and some systems forbid:"
             " sysctl kernel.apparmor_restrict_unprivileged_userns=0, or a container with --security-opt seccomp=unconfined"
         ),
     )

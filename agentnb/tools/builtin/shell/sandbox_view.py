@@ -267,7 +267,7 @@ class SandboxView(View):
         if path.resolve() != path:
             raise SettingsError(
                 f"The sandbox cannot protect {path}, which is a link or behind one",
-                "Ask the person to put the real thing in its place",
+                "Ask the person to replace the link by the real file or folder",
             )
         if not path.parent.exists():
             path = next(folder for folder in reversed(path.parents) if not folder.exists())

@@ -66,9 +66,9 @@ def read_address(url: str) -> WebAddress:
     if scheme not in PORTS:
         raise _invalid("the address does not begin with https:// or http://")
     if "@" in parts.netloc:
-        raise _invalid("the address holds a name or a password")
+        raise _invalid("the address contains a user name or password")
     if not host or "%" in host or port == 0:
-        raise _invalid("the address names no host")
+        raise _invalid("the address has no host")
     query = f"?{quote(parts.query, safe=f'{_SAFE_IN_PATH}?')}" if parts.query else ""
     return WebAddress(scheme, host.lower(), port or PORTS[scheme], quote(parts.path or "/", safe=_SAFE_IN_PATH) + query)
 

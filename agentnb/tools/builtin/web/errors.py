@@ -53,7 +53,7 @@ def not_secure(address: str, problem: str) -> ToolRefused:
     return ToolRefused(
         "tls_error",
         f"There is no secure connection to {address}: {problem}.",
-        "Use another page, or tell the person that the certificate of this server does not hold.",
+        "Use another page, or tell the person that the certificate of this server is not valid.",
     )
 
 
@@ -75,7 +75,7 @@ def unreadable(address: str, problem: str) -> ToolRefused:
 def too_slow(address: str, seconds: float) -> ToolRefused:
     """Return the error for a page over the time limit."""
     return ToolRefused(
-        "timeout", f"{address} did not come within {seconds:g} seconds.", "Try once more, or use another, smaller page."
+        "timeout", f"{address} was not received within {seconds:g} seconds.", "Try once more, or use another, smaller page."
     )
 
 

@@ -192,9 +192,9 @@ async def _read(response: Any, address: WebAddress) -> Page | str:
             if body.add(chunk):
                 break
     except UnknownEncoding:
-        raise errors.unreadable(address.text, "it is compressed in a way that is not known") from None
+        raise errors.unreadable(address.text, "its compression is not supported") from None
     except zlib.error:
-        raise errors.unreadable(address.text, "it is compressed, and damaged") from None
+        raise errors.unreadable(address.text, "its compressed data is damaged") from None
     if not content_type and b"\0" in body.content[:1000]:
-        raise errors.unreadable(address.text, "it has no type, and bytes that no text has")
+        raise errors.unreadable(address.text, "it has no type, and contains binary data")
     return Page(address, content_type, body.content, body.is_cut)

@@ -42,7 +42,7 @@ CLOSE_SECONDS = 9.0
 """Seconds to wait for a server to end: a program is killed earlier, a remote server may never confirm."""
 NO_STREAMABLE_HTTP = (400, 404, 405)
 """HTTP statuses with which servers of the older SSE transport refuse a request."""
-NO_SSE = "the older transport do, SSE, which the installed version of mcp cannot speak"
+NO_SSE = "the older SSE transport, which the installed version of mcp does not support"
 REFUSED_BODY = f'{{"jsonrpc":"2.0","id":null,"error":{{"code":{REFUSED},"message":""}}}}'.encode()
 """Response body that marks a refused call, which can be repeated, unlike other failures."""
 FORM = "application/x-www-form-urlencoded"
@@ -130,7 +130,7 @@ class Connection:
             try:
                 client = await stack.enter_async_context(self._client(self._over_sse()))
             except ImportError:
-                raise ConnectionError(f"it answers {self._status} as servers of {NO_SSE}") from error
+                raise ConnectionError(f"it answers {self._status}, like servers of {NO_SSE}") from error
             except Exception:
                 raise error from None
         # The client's own check loads a slow validator (a second in JupyterLab); `outcome_of` has a faster one.

@@ -205,7 +205,7 @@ def _readable_tool(tool: Any) -> dict[str, Any]:
         raise ValueError(visible(problem))
     hints, output = _object(tool.get("annotations")), tool.get("outputSchema")
     if _object(tool.get("execution")).get("taskSupport") == "required":
-        raise ValueError("it runs only as a task, which agentnb does not do")
+        raise ValueError("it runs only as a task, which agentnb does not support")
     headers = {name: definition for name, definition in _object(properties).items() if isinstance(definition, dict)}
     return {
         "name": tool["name"],
@@ -229,7 +229,7 @@ def readable_result(raw: Any) -> dict[str, Any]:
     """Return the result of a call in a form that the client accepts, wrapped in `BARE`."""
     if isinstance(raw, Mapping):
         if "content" not in raw and ("task" in raw or raw.get("resultType") == "task"):
-            raise RuntimeError("it does the call as a task, whose result agentnb cannot get")
+            raise RuntimeError("it runs the call as a task, which agentnb does not support")
         if raw.get("resultType") == "input_required" or ("content" not in raw and "inputRequests" in raw):
             return dict(raw)
     return {"resultType": "complete", "content": [], "structuredContent": {BARE: raw}}

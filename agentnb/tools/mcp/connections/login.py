@@ -46,7 +46,7 @@ PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 """Request that triggers the login, without effect in the absence of a session."""
 PAGE = "<!doctype html><meta charset=utf-8><title>agentnb</title><p>"
 ARRIVED = f"{PAGE}Your answer has arrived. You can close this page and go back to your notebook.".encode()
-NOT_EXPECTED = f"{PAGE}This is not the login that agentnb waits for.".encode()
+NOT_EXPECTED = f"{PAGE}agentnb is not waiting for this login.".encode()
 
 
 class _Tokens:
@@ -226,13 +226,13 @@ class Login(_Tokens):
                 return self._is_stored
         except (TimeoutError, TimeoutException):
             is_waiting = self._state and not self.is_answered
-            why = f"nobody has logged in for {LOGIN_SECONDS / 60:.0f} minutes" if is_waiting else "it did not answer in time"
+            why = f"there was no login for {LOGIN_SECONDS / 60:.0f} minutes" if is_waiting else "it did not answer in time"
         except OAuthRegistrationError:  # their messages repeat responses of servers
-            why = self._refusal or "its authorization server registers no client"
+            why = self._refusal or "its authorization server does not register clients"
             lead = f"Register a client there, with the redirect address http://{LOOPBACK}{ANSWER_PATH}, and name it"
             advice = LogInToServer(name=self._server.name, scope=self._scope, client="ID", lead=lead)
         except (OAuthTokenError, *UNREADABLE):
-            why = self._refusal or "its authorization server gives no token that can be used"
+            why = self._refusal or "its authorization server returned no usable token"
         except (OAuthFlowError, HTTPError, InvalidURL, OSError) as error:
             why = self._refusal or _shown(str(error)) or type(error).__name__
         raise ServerFailed(f"The login at the MCP server {self._server.name} failed: {why}", advice) from None

@@ -15,7 +15,7 @@ from agentnb.tools.mcp.server import MCPServer
 
 UNAUTHORIZED = 401
 NOT_ALLOWED = {UNAUTHORIZED: "Unauthorized", 403: "Forbidden"}
-HEADER = 'give what it wants as a header, such as headers={"Authorization": "Bearer ${TOKEN}"}'
+HEADER = 'set the required header, such as headers={"Authorization": "Bearer ${TOKEN}"}'
 MAX_CHALLENGE = 500
 SESSION_HEADER, SESSION_UNKNOWN = "mcp-session-id", 404
 """Session header of requests, and the status of an unknown session, in the older protocol."""
@@ -49,7 +49,7 @@ class Refusal(NamedTuple):
     @property
     def text(self) -> str:
         """Status and challenge, for the person."""
-        wanted = f"WWW-Authenticate: {self.challenge}" if self.challenge else "without saying what it wants"
+        wanted = f"WWW-Authenticate: {self.challenge}" if self.challenge else "without a challenge"
         return f"it answers {self.status} {NOT_ALLOWED[self.status]} ({wanted})"
 
     def advice(self, name: str) -> tuple[AnyAdvice, ...]:
