@@ -95,8 +95,8 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
 
     def orchestration(self, **settings: Unpack[WorkflowSettings]) -> Orchestration:
         """Return its runs, as `Workflow.orchestration` does: what can be nested in another run."""
-        given: WorkflowSettings = {**settings, "inputs": self._given({}).get("inputs")}
-        return _workflow().orchestration(**given)
+        plan_settings: WorkflowSettings = {**settings, "inputs": self._given({}).get("inputs")}
+        return _workflow().orchestration(**plan_settings)
 
     def _given(self, keywords: WorkflowKeywords) -> WorkflowKeywords:
         plan = {**self.data, "id": self.id or uuid4().hex}

@@ -43,15 +43,15 @@ def needed_again(
     model: str | Model | None, agent_settings: Mapping[str, Any] | None, replies: Replies | None
 ) -> dict[str, Any]:
     """Return what the log holds of the model, the agents' settings and scripts, so that the run can be resumed with them."""
-    given = dict(agent_settings or {})
-    gates = [name_of_gate(gate) for gate in given.pop("gates", None) or ()]
+    settings = dict(agent_settings or {})
+    gates = [name_of_gate(gate) for gate in settings.pop("gates", None) or ()]
     name = str(model) if isinstance(model, str) else None if model is None else model.name
-    named = {key: value.name if isinstance(value, GuidanceSet) else value for key, value in given.items()}
+    named = {key: value.name if isinstance(value, GuidanceSet) else value for key, value in settings.items()}
     plain = {key: value for key, value in named.items() if value is None or isinstance(value, str | int | float)}
-    found = {"model": name, "gates": gates, "agent_settings": plain, "replies": sorted(replies or ())}
+    logged = {"model": name, "gates": gates, "agent_settings": plain, "replies": sorted(replies or ())}
     if person_chose_destination(model):
-        found[MODEL_FROM] = PERSON
-    return {key: value for key, value in found.items() if value}
+        logged[MODEL_FROM] = PERSON
+    return {key: value for key, value in logged.items() if value}
 
 
 def earlier_events(declared: WorkflowDefinition, first: str | None, of: Run | None) -> tuple[w.StepStarted | Any, ...]:
@@ -71,8 +71,8 @@ def earlier_events(declared: WorkflowDefinition, first: str | None, of: Run | No
     missing = [step.id for step in before if step.kind not in ("goto", "condition") and step.id not in of.steps]
     if missing and first not in of.step_records:  # a run that came so far may have gone past some
         raise SettingsError(f"Run {of.id} has no output of {missing[0]}", f"Begin there: rerun_from={missing[0]!r}")
-    roots = {step.id for one in before for step in with_branches(one)}
-    return tuple([one for one in of.events if isinstance(one, KEPT) and one.step.partition("/")[0] in roots])
+    roots = {step.id for parent in before for step in with_branches(parent)}
+    return tuple([event for event in of.events if isinstance(event, KEPT) and event.step.partition("/")[0] in roots])
 
 
 def rerun_of(run: Run) -> tuple[str | None, tuple[Any, ...]]:

@@ -119,16 +119,16 @@ class Workflow:
         ``checks_actions``: tasks may call only these tools and agentnb's own actions. Raises `WorkflowProblems` with all that
         is wrong, each with its line.
         """
-        given, path = tuple(tools or ()), _path(text_or_path)
+        own_tools, path = tuple(tools or ()), _path(text_or_path)
         text = str(text_or_path) if path is None else file_text(path)
         source = "" if path is None else str(path)
-        toolbox = Toolbox(given)
+        toolbox = Toolbox(own_tools)
         check = ActionTable(toolbox.with_words(KnownSchemas()), PLAN_ACTIONS).note if checks_actions else None
         words: dict[str, Any] = {item.word: {} for item in toolbox.servers}
         schemas = KnownSchemas({**{spec.name: spec.input_schema for spec in toolbox.specs}, **words})
         names = None if tools is None else schemas if checks_actions else tuple(schemas)
-        known: dict[str, Any] = {"agents": tuple(agents or ()), "tools": names, "inputs": inputs, "check_actions": check}
-        return cls.of_declared(read_workflow(text, source, strict=strict, with_files=True, **known), agents, given)
+        options: dict[str, Any] = {"agents": tuple(agents or ()), "tools": names, "inputs": inputs, "check_actions": check}
+        return cls.of_declared(read_workflow(text, source, strict=strict, with_files=True, **options), agents, own_tools)
 
     @classmethod
     def planner(cls, tools: Iterable[Any] = (), *, max_plan_iterations: int = DEFAULT_PLANS) -> Workflow:
@@ -151,8 +151,8 @@ class Workflow:
         text, source, tools = logged["text"], str(logged.get("source") or ""), with_builtins(run, tools)
         files = logged_files(run.settings)
         names, inputs = check_agents_again(run, agents or {}), run.settings.get("inputs") or ()
-        known: dict[str, Any] = {"agents": names, "inputs": inputs, "is_logged": True}
-        declared = read_workflow(text, source, with_files=files is not None, texts=files, **known)
+        options: dict[str, Any] = {"agents": names, "inputs": inputs, "is_logged": True}
+        declared = read_workflow(text, source, with_files=files is not None, texts=files, **options)
         if not is_trusted(run):
             return cls.of_declared(without_folders(declared), agents, tools)
         workflow = cls.of_declared(declared, agents, tools)
@@ -165,8 +165,8 @@ class Workflow:
         """Return the workflow of what was read, in either form."""
         if not isinstance(declared, TaskFile):
             return cls(declared, agents, tools)
-        named = {name: getattr(declared, name) for name in ("limits", "source", "text", "warnings")}
-        return cls(WorkflowSpec(steps=(), **named), agents, tools, declared)
+        fields = {name: getattr(declared, name) for name in ("limits", "source", "text", "warnings")}
+        return cls(WorkflowSpec(steps=(), **fields), agents, tools, declared)
 
     def as_typed(self) -> Workflow:
         """Return it as one that the person typed: the models in its own text may have any address."""
@@ -210,21 +210,21 @@ class Workflow:
         what the step that ran last gave. Raises `WorkflowError` if it fails; ``error.run`` is the run, with what its steps
         gave until then.
         """
-        what, prompt, options = self._prepared(prompt, options, keywords, "workflow.run(prompt")
-        return checked(await what.run(prompt, options))
+        orchestration, prompt, options = self._prepared(prompt, options, keywords, "workflow.run(prompt")
+        return checked(await orchestration.run(prompt, options))
 
     def start(self, prompt: str = "", options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> LiveRun:
         """Start a run in the background and return a handle on it at once; keywords as for `run`."""
-        what, prompt, options = self._prepared(prompt, options, keywords, "workflow.start(prompt")
-        return what.start(prompt, options)
+        orchestration, prompt, options = self._prepared(prompt, options, keywords, "workflow.start(prompt")
+        return orchestration.start(prompt, options)
 
     def run_sync(self, prompt: str = "", options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
         """Like `run`, for scripts and for code that cannot await, even inside a running event loop.
 
         The calling thread waits and meanwhile runs the plain tools.
         """
-        what, prompt, options = self._prepared(prompt, options, keywords, "workflow.run_sync(prompt")
-        return checked(what.run_sync(prompt, options))
+        orchestration, prompt, options = self._prepared(prompt, options, keywords, "workflow.run_sync(prompt")
+        return checked(orchestration.run_sync(prompt, options))
 
     def _prepared(
         self, prompt: str, options: RunOptions | None, keywords: Any, door: str
@@ -262,23 +262,23 @@ class Workflow:
         models: dict[str, Any] = {"model": model, "replies": replies, "agent_settings": _with_gates(agent_settings, gates)}
         all_tools = (*self.tools, *tools)
         if self.tasks is not None:
-            given = {"models": models, "limits": limits, "settings": needed_again(**models) | dict(settings or {})}
-            return task_orchestration(self.tasks, inputs or {}, all_tools, {**PLAN_ACTIONS, **(actions or {})}, **given)
-        known, values = {**(self.agents or {}), **(agents or {})}, self._inputs(inputs)
-        made = WorkflowAgents(self.spec, known, all_tools, model=model, replies=replies, settings=models["agent_settings"])
-        self._check_names(made, replies, known, model)
-        files = _NestedWorkflows(self.spec, known, all_tools, {**models, "actions": actions})
+            task_options = {"models": models, "limits": limits, "settings": needed_again(**models) | dict(settings or {})}
+            return task_orchestration(self.tasks, inputs or {}, all_tools, {**PLAN_ACTIONS, **(actions or {})}, **task_options)
+        all_agents, values = {**(self.agents or {}), **(agents or {})}, self._inputs(inputs)
+        workflow_agents = WorkflowAgents(self.spec, all_agents, all_tools, model=model, replies=replies, settings=models["agent_settings"])
+        self._check_names(workflow_agents, replies, all_agents, model)
+        files = _NestedWorkflows(self.spec, all_agents, all_tools, {**models, "actions": actions})
         inner = files.check(self._steps) if checks_files else []
-        check, servers = self._price_check(made, inner), with_given(_all_servers(made.toolbox, inner))
+        check, servers = self._price_check(workflow_agents, inner), with_given(_all_servers(workflow_agents.toolbox, inner))
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> GraphRun:
             begins = rerun_of(run) if (run := lifecycle.log.run).events else (rerun_from, earlier)
-            hands, scope = lambda steps, _: StepHandlers(steps, made, files), Scope.of_inputs(values)
+            hands, scope = lambda steps, _: StepHandlers(steps, workflow_agents, files), Scope.of_inputs(values)
             return GraphRun(lifecycle, elicitation, self._graph, hands, scope, *begins)
 
-        logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(made.toolbox)
-        named: dict[str, Any] = {"name": self._name, "settings": {**logged, **(settings or {})}, "begins_with": of, **limits}
-        return Orchestration(make=make, check=check, server_tools=servers, rule_scope=(*made.rule_scope, *inner), **named)
+        logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(workflow_agents.toolbox)
+        options: dict[str, Any] = {"name": self._name, "settings": {**logged, **(settings or {})}, "begins_with": of, **limits}
+        return Orchestration(make=make, check=check, server_tools=servers, rule_scope=(*workflow_agents.rule_scope, *inner), **options)
 
     def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:
         """Return what misses prices that a budget needs. ``inner``: the runs of the files that it runs."""
@@ -286,9 +286,9 @@ class Workflow:
 
         def check(budget: Budget) -> None:
             made.check_prices(steps, budget)
-            for one in inner:
-                if one.check is not None:
-                    one.check(Budget(one.budget, within=budget, is_of_file=OWN in one.limits_of_file))
+            for nested in inner:
+                if nested.check is not None:
+                    nested.check(Budget(nested.budget, within=budget, is_of_file=OWN in nested.limits_of_file))
 
         return check
 
@@ -337,16 +337,16 @@ class Workflow:
         made.check_tools(names_of_tool_steps(self._steps))
         for name in replies or ():
             if not self.takes_replies(name, agents):
-                known = {*self.spec.agents, *agents, *(step.id for step in self._steps)}
-                raise SettingsError(f"replies: there is no agent and no step {name}", near(name, sorted(known)))
+                known_names = {*self.spec.agents, *agents, *(step.id for step in self._steps)}
+                raise SettingsError(f"replies: there is no agent and no step {name}", near(name, sorted(known_names)))
 
     def takes_replies(self, name: str, agents: Iterable[str] = ()) -> bool:
         """Return whether replies of this name may be for an agent or a step: its own, of ``agents``, or of other files."""
         last = name.rpartition("/")[2]
         if any(isinstance(step, WorkflowStep) for step in self._steps):
             return True
-        known = {*self.spec.agents, *agents, *(step.id for step in self._steps)}
-        return name in known or last in known or last.isdecimal()
+        known_names = {*self.spec.agents, *agents, *(step.id for step in self._steps)}
+        return name in known_names or last in known_names or last.isdecimal()
 
     def _logged(self, inputs: Mapping[str, Any], first: str | None, of: Run | None, earlier: int) -> dict[str, Any]:
         """Return what the log holds, so that the run can be drawn and resumed."""
@@ -367,19 +367,19 @@ class Workflow:
             raise SettingsError("The prompt of a task file is its input query, and both are given", "Leave one of them out")
         return query if isinstance(query, str) else prompt
 
-    def _inputs(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
-        given = given or {}
-        for name in given:
+    def _inputs(self, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
+        inputs = inputs or {}
+        for name in inputs:
             if name not in self.spec.inputs:
-                known = near(name, self.spec.inputs) or f"It declares none: give it inputs, such as inputs: {{{name}: DEFAULT}}"
-                raise SettingsError(f"The workflow has no input {name}", known)
-        return dict(plain_data({**self.spec.inputs, **given}, "The inputs"))  # as the log has them
+                hint = near(name, self.spec.inputs) or f"It declares none: give it inputs, such as inputs: {{{name}: DEFAULT}}"
+                raise SettingsError(f"The workflow has no input {name}", hint)
+        return dict(plain_data({**self.spec.inputs, **inputs}, "The inputs"))  # as the log has them
 
     def _limits(self, budget: float | None, max_seconds: float | None) -> dict[str, Any]:
-        given = {"budget": budget, "max_seconds": max_seconds}
-        given = {name: value for name, value in given.items() if value is not None}
-        of_file = () if self.spec.is_typed else tuple([name for name in self.spec.limits if name not in given])
-        return {**self.spec.limits, **given, "limits_of_file": of_file}
+        limits = {"budget": budget, "max_seconds": max_seconds}
+        limits = {name: value for name, value in limits.items() if value is not None}
+        of_file = () if self.spec.is_typed else tuple([name for name in self.spec.limits if name not in limits])
+        return {**self.spec.limits, **limits, "limits_of_file": of_file}
 
 
 class _NestedWorkflows:
@@ -421,17 +421,17 @@ class _NestedWorkflows:
     def _workflow(self, step: WorkflowStep, inputs: Mapping[str, Any]) -> Workflow:
         if step.path not in self._found:
             if (declared := self._nested.get(step.path)) is not None:
-                found = Workflow.of_declared(declared, self._agents, self._tools)
+                workflow = Workflow.of_declared(declared, self._agents, self._tools)
             else:  # made in Python, or from a log of an earlier version, which holds no texts of files
                 path = path_beside(self._source, step.file)
-                found = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
-            self._found[step.path] = found
+                workflow = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
+            self._found[step.path] = workflow
         return self._found[step.path]
 
 
 def _all_servers(toolbox: Toolbox, inner: Iterable[Orchestration]) -> list[ServerTools]:
     """Return the tools of MCP servers that a workflow names, and those that the files name that it runs."""
-    return [*toolbox.servers, *(item for one in inner for item in one.server_tools)]
+    return [*toolbox.servers, *(item for nested in inner for item in nested.server_tools)]
 
 
 def _with_gates(agent_settings: Mapping[str, Any] | None, gates: Iterable[Gate]) -> Mapping[str, Any]:

@@ -67,7 +67,7 @@ class WorkflowAgents:
         self.rule_scope = (
             self.toolbox,
             *given.values(),
-            *dict.fromkeys(name for one in specs.values() for name in one.sub_agents),
+            *dict.fromkeys(name for declared in specs.values() for name in declared.sub_agents),
         )
         """What rules for all agents of the file may name: the tools of any of them."""
         if "permissions" in self._settings:
@@ -82,7 +82,7 @@ class WorkflowAgents:
         for name in delegation_order(specs):
             if name in given or ("{{" not in specs[name].instruction and self._fixed.issuperset(specs[name].sub_agents)):
                 self._fixed.add(name)
-        self._own_scripts = {name: script_of(name, one.replies) for name, one in specs.items() if one.replies}
+        self._own_scripts = {name: script_of(name, declared.replies) for name, declared in specs.items() if declared.replies}
         for name in [*specs, *given]:  # what cannot work is found before anything runs
             self._agent(name, None)
 
@@ -104,12 +104,12 @@ class WorkflowAgents:
         agents = {name: self._agent(name, None) for name in (*self._specs, *self._given) if name not in self._replies}
         budgets = {
             name: Budget(limits.budget, within=budget, is_of_file=OWN in limits.limits_of_file)
-            for name, limits in [(name, one.limits) for name, one in agents.items()]
+            for name, limits in [(name, agent.limits) for name, agent in agents.items()]
         }
-        left = {name for name, one in budgets.items() if one.has_limit()}
-        for step in steps if left else ():
-            if step.agent in left and step.path not in self._replies:
-                left.discard(step.agent)
+        limited = {name for name, limit in budgets.items() if limit.has_limit()}
+        for step in steps if limited else ():
+            if step.agent in limited and step.path not in self._replies:
+                limited.discard(step.agent)
                 agent = agents[step.agent]
                 with suppress(MissingKey):  # which its step says, if it is ever reached
                     whose = f"Agent {step.agent} of step {step.path}"
@@ -129,13 +129,13 @@ class WorkflowAgents:
         for key, script in self._scripts.items():
             script.used = self._used[key]
 
-    def _agent(self, name: str, scope: Scope | None, made: dict[str, Agent] | None = None) -> Agent:
+    def _agent(self, name: str, scope: Scope | None, agents: dict[str, Agent] | None = None) -> Agent:
         if name in self._given:
             return self._given[name]
-        made = self._made if name in self._fixed else {} if made is None else made
-        if name not in made:
-            made[name] = self._make(self._specs[name], scope, made)
-        return made[name]
+        agents = self._made if name in self._fixed else {} if agents is None else agents
+        if name not in agents:
+            agents[name] = self._make(self._specs[name], scope, agents)
+        return agents[name]
 
     def _make(self, spec: AgentSpec, scope: Scope | None, made: dict[str, Agent]) -> Agent:
         model: Any = self._own_scripts.get(spec.name) or spec.model or self._model
@@ -144,8 +144,8 @@ class WorkflowAgents:
                 what = f"The agent {spec.name} has no model"
                 raise SettingsError(what, "Name one in the file, model: provider:name, or run the workflow with model=")
             model = ScriptedModel((), name=f"scripted:{spec.name}")
-        named = {"guidance": spec.guidance, "policy": spec.policy, "output": spec.structured_output}
-        given = {key: value for key, value in named.items() if value is not None}
+        fields = {"guidance": spec.guidance, "policy": spec.policy, "output": spec.structured_output}
+        settings = {key: value for key, value in fields.items() if value is not None}
         instruction = spec.instruction if scope is None else rendered_text(spec.instruction, scope)
         tools: list[Any] = [tool for word in spec.tools for tool in self._tools_of(word)]
         tools += [self._sub_agent(name, scope, made) for name in spec.sub_agents]
@@ -155,7 +155,7 @@ class WorkflowAgents:
             system=instruction or None,
             name=spec.name,
             limits_of_file=self._limits_of_file(spec),
-            **{**self._settings, **given, **spec.limits, "permissions": self._rules_of(spec)},
+            **{**self._settings, **settings, **spec.limits, "permissions": self._rules_of(spec)},
         )
 
     def _rules_of(self, spec: AgentSpec) -> RuleList:
@@ -183,22 +183,22 @@ class WorkflowAgents:
 
 def tool_named(name: str, toolbox: Toolbox) -> Tool:
     """Return the tool of this name, or of a word such as ``mcp:clock/now``; raise `UnknownTool` if there is none."""
-    found = toolbox.get(name) or toolbox.get(tool_of_word(name))
-    if found is None and is_word(name):
+    tool = toolbox.get(name) or toolbox.get(tool_of_word(name))
+    if tool is None and is_word(name):
         raise UnknownTool(f"{name} stands for all tools of a server, where one is called", f"Write {name}/TOOL")
-    if found is None:
-        raise UnknownTool(f"There is no tool {name}", advice_on_tool(name, [one.spec.name for one in toolbox]))
-    return found
+    if tool is None:
+        raise UnknownTool(f"There is no tool {name}", advice_on_tool(name, [item.spec.name for item in toolbox]))
+    return tool
 
 
 def _words(spec: WorkflowSpec) -> list[str]:
     """Return the names of tools that the steps and agents of a file use."""
-    return [*names_of_tool_steps(walk_all(spec.steps)), *(name for one in spec.agents.values() for name in one.tools)]
+    return [*names_of_tool_steps(walk_all(spec.steps)), *(name for agent in spec.agents.values() for name in agent.tools)]
 
 
 def script_of(name: str, replies: Sequence[Any], used: int = 0) -> ScriptedModel:
     """Return the scripted model of a step or an agent, which has used so many of its replies."""
-    lines = [error_for(str(one["error"])) if isinstance(one, dict) and set(one) == {"error"} else one for one in replies]
+    lines = [error_for(str(reply["error"])) if isinstance(reply, dict) and set(reply) == {"error"} else reply for reply in replies]
     return ScriptedModel(lines, name=f"scripted:{name}", used=used)
 
 
@@ -228,7 +228,7 @@ def replies_used(log: EventLog, script_of: Callable[[str, str], str]) -> Counter
         if isinstance(event, w.StepStarted) and event.nested and event.step_kind == "agent" and store.has(event.nested):
             run: Run = store.load(event.nested)
             if run.parent_id == log.id:
-                used[script_of(event.step, event.agent)] += sum(_is_answered(run, one) for one in run.rounds)
+                used[script_of(event.step, event.agent)] += sum(_is_answered(run, round_) for round_ in run.rounds)
                 for sub_agent in _delegated(run, store):
                     used[script_of("", sub_agent.agent)] += len(sub_agent.rounds)
     return used
@@ -236,9 +236,9 @@ def replies_used(log: EventLog, script_of: Callable[[str, str], str]) -> Counter
 
 def _delegated(run: Run, store: ReopeningStore) -> Iterator[Run]:
     """Yield the nested runs of the calls of a run that have ended, at any depth."""
-    for one in run.rounds:
-        for begun in (begun for call in one.records for begun in call.nested if store.has(begun.run_id)):
-            if (inner := store.load(begun.run_id)).parent_id == run.id:  # else a log names a run that is none of it, as its own
+    for round_ in run.rounds:
+        for child in (child for call in round_.records for child in call.nested if store.has(child.run_id)):
+            if (inner := store.load(child.run_id)).parent_id == run.id:  # else a log names a run that is none of it, as its own
                 yield inner
                 yield from _delegated(inner, store)
 

@@ -16,7 +16,7 @@ def failed_together(run: Run) -> tuple[StepRecord, ...]:
 
     None for a run that failed otherwise, such as at the limit of its loops.
     """
-    last = next((one for one in reversed(run.events) if isinstance(one, w.StepFinished)), None)
+    last = next((event for event in reversed(run.events) if isinstance(event, w.StepFinished)), None)
     if run.stop_reason != "step_failed" or last is None or last.status != "failed":
         return ()
     failed = sorted(_failures(run, last), key=lambda event: event.seq)
@@ -32,8 +32,8 @@ def _failures(run: Run, ended: w.StepFinished) -> Iterator[w.StepFinished]:
                 break  # what failed before was another attempt
             if isinstance(event, w.StepFinished) and run.step_records[event.step].parent == ended.step:
                 inner.append(event)
-    found = [one for event in inner if event.status != "completed" for one in _failures(run, event)]
-    yield from found or ([ended] if ended.status == "failed" else [])
+    failures = [failure for event in inner if event.status != "completed" for failure in _failures(run, event)]
+    yield from failures or ([ended] if ended.status == "failed" else [])
 
 
 def checked(run: Run) -> Run:

@@ -88,9 +88,9 @@ def log_result(output: tuple[str, ...], scope: Any, log: EventLog) -> None:
     if not output or any(isinstance(event, w.ResultGiven) for event in reversed(log.run.events)):
         return
     missing: list[str] = []
-    for one in output:
+    for candidate in output:
         try:
-            log.emit(w.ResultGiven, **_result(one, scope))
+            log.emit(w.ResultGiven, **_result(candidate, scope))
         except NoOutput as error:
             missing.append(error.what)
         except SettingsError as error:

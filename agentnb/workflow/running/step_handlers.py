@@ -64,8 +64,8 @@ class StepHandlers:
         scope = attempt.place.scope
         prompt = scope.prompt if step.prompt is None else rendered_text(step.prompt, scope)
         before = None if attempt.is_new else self._runs.logged(attempt.run_id)
-        what = self._opened(step, rendered(dict(step.inputs), scope), before)
-        run = await self._nested(attempt, what, prompt, before)
+        workflow = self._opened(step, rendered(dict(step.inputs), scope), before)
+        run = await self._nested(attempt, workflow, prompt, before)
         return run.text if run.output is None else run.output
 
     async def _human(self, step: s.HumanStep, attempt: Attempt) -> Any:

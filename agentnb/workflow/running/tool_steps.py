@@ -69,9 +69,9 @@ class ToolSteps:
         tool = self._run_tools.toolbox.get(name) or tool_named(name, self.toolbox)
         step, attempt.is_plain = attempt.place.path, True
         call = Call(ToolCall(tool.spec.name, arguments, step), tool, step=step)
-        opened = None if attempt.is_new else self._log.run.open_step_call(step)
-        if opened is not None:  # by a process that died, with calls that its tool made
-            self._calls.answer_inner((opened.record,), tool_errors.interrupted)
+        open_call = None if attempt.is_new else self._log.run.open_step_call(step)
+        if open_call is not None:  # by a process that died, with calls that its tool made
+            self._calls.answer_inner((open_call.record,), tool_errors.interrupted)
         if block is not None:
             self._calls.refuse(call, block)
             raise StepEndedBadly(_blocked(tool, block))
@@ -97,7 +97,7 @@ class ToolSteps:
         """Return whether a call that was cut off is made again: of a repeatable tool, or as its MCP server allows."""
         if not getattr(tool, "may_repeat", False):
             return bool(getattr(tool, "repeatable", False))
-        return any(one.question.call_id == call_id and one.question.kind != "approval" for one in self._log.run.questions)
+        return any(entry.question.call_id == call_id and entry.question.kind != "approval" for entry in self._log.run.questions)
 
     def _logged_outcome(self, step: str) -> ToolOutcome | None:
         """Return how the call of this attempt at a step ended before the process died; None if it had not."""

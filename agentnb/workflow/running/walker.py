@@ -69,17 +69,17 @@ class Walker:
         self._ended_at: dict[str, int] = {}
         """By path, the number of the event with which a node ended last."""
 
-    async def walk(self, values: Scope | None, place: int = 0) -> None:
+    async def walk(self, values: Scope | None, position: int = 0) -> None:
         """Do the nodes from this place on. ``values``: what their texts may read, if they have any."""
         nodes, early = self._graph.nodes, set[int]()
         self._values = values
         try:
-            while place < len(nodes):
-                at, way = await self._next_in(nodes, place, early, "", self._values)
-                place = place + 1 if way is None else self._go(way, at)
-                if way is not None:
+            while position < len(nodes):
+                at, taken_jump = await self._next_in(nodes, position, early, "", self._values)
+                position = position + 1 if taken_jump is None else self._go(taken_jump, at)
+                if taken_jump is not None:
                     await self._steps.give_turn()  # jumps alone may go in a circle
-                    early = {one for one in early if one < place}
+                    early = {index for index in early if index < position}
             await self._wait_for(dict(self._background.values()), Await())
         except Suspended:  # what the others do would be lost
             await asyncio.gather(*self._left, return_exceptions=True)
@@ -96,10 +96,10 @@ class Walker:
 
     async def _branch(self, nodes: Sequence[Node], parent: str, values: Scope) -> _Way | None:
         early = set[int]()
-        for place in range(len(nodes)):
-            _, way = await self._next_in(nodes, place, early, parent, values)
-            if way is not None:
-                return way
+        for position in range(len(nodes)):
+            _, taken_jump = await self._next_in(nodes, position, early, parent, values)
+            if taken_jump is not None:
+                return taken_jump
         return None
 
     async def _next_in(
@@ -107,14 +107,14 @@ class Walker:
     ) -> tuple[int, _Way | None]:
         """Do the node at this place, unless it was early, and before it what it reads; return where a jump came from."""
         count = nodes[place].early
-        for one in (*range(place + 1, place + 1 + count), place) if count else (place,):
-            if one in early:
+        for index in (*range(place + 1, place + 1 + count), place) if count else (place,):
+            if index in early:
                 continue
-            if one != place:
-                early.add(one)
-            way = await self._settle(nodes[one], parent, values)
-            if way is not None:
-                return one, way
+            if index != place:
+                early.add(index)
+            taken_jump = await self._settle(nodes[index], parent, values)
+            if taken_jump is not None:
+                return index, taken_jump
         return place, None
 
     async def _settle(self, node: Node, parent: str, values: Scope) -> _Way | None:
@@ -123,33 +123,33 @@ class Walker:
             await self._wait_until_ended((*node.after, node.id))  # a jump may come to one that is still running
         path = f"{parent}/{node.id}" if parent else node.path
         parent = parent or node.path.rpartition("/")[0]  # tasks stand in blocks that are no nodes
-        place = Place(path, parent, values)
-        execution = Execution(node, place)
+        step_place = Place(path, parent, values)
+        execution = Execution(node, step_place)
         if node.when is not None and not self._holds(execution):
             return None
         if node.is_beside:
             running = asyncio.ensure_future(self._do(execution))
-            self._background[node.id] = place.path, running
+            self._background[node.id] = step_place.path, running
             return None
         output = await self._do(execution)
         if execution.is_last:
-            return _Way(Jump(to=END, place=len(self._graph.nodes), is_logged=False), place.path)
+            return _Way(Jump(to=END, place=len(self._graph.nodes), is_logged=False), step_place.path)
         if execution.has_failed:
-            return None if node.rescue is None else _Way(node.rescue, place.path)
+            return None if node.rescue is None else _Way(node.rescue, step_place.path)
         if isinstance(node.does, Decide):
             word = "true" if output else "false"
-            self._steps.record(w.BranchTaken, place.path, to=word, reason=node.does.condition)
-            way = await self._branch(node.does.branches[word], parent, values)
-            if way is not None:
-                return way._replace(source=place.path)
-        return self._way_on(node, place) if node.jumps else None
+            self._steps.record(w.BranchTaken, step_place.path, to=word, reason=node.does.condition)
+            taken_jump = await self._branch(node.does.branches[word], parent, values)
+            if taken_jump is not None:
+                return taken_jump._replace(source=step_place.path)
+        return self._way_on(node, step_place) if node.jumps else None
 
     async def _wait_until_ended(self, names: Sequence[str]) -> None:
         running = [self._background[name][1] for name in names if name in self._background]
         if running:
             await asyncio.wait(running)
-        for one in running:
-            if not one.cancelled() and (error := one.exception()) is not None:
+        for task in running:
+            if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
     def _holds(self, execution: Execution) -> bool:
@@ -173,7 +173,7 @@ class Walker:
         if len(node.jumps) == 1:
             return _Way(node.jumps[0], place.path)
         if (logged := self._steps.journal.take(w.BranchTaken, place.path)) is not None:
-            return _Way(next(one for one in node.jumps if one.to == logged.to), place.path, is_logged=True)
+            return _Way(next(jump for jump in node.jumps if jump.to == logged.to), place.path, is_logged=True)
         for jump in node.jumps:
             try:
                 if jump.when is None or place.scope.holds(jump.when):
@@ -194,18 +194,18 @@ class Walker:
 
     async def _execute(self, execution: Execution) -> Any:
         """Do a node with all its attempts, and what handles it if it fails; return its result."""
-        node, place = execution.node, execution.place
+        node, step_place = execution.node, execution.place
         if not node.kind:
             return None
         work, described = self._work(execution)
         result = None
         try:
-            result = await self._steps.attempts(node, place, partial(self._attempt, execution, work), **described)
+            result = await self._steps.attempts(node, step_place, partial(self._attempt, execution, work), **described)
         except FailedStep as error:
             execution.has_failed = True
             await self._fail(execution, error)
         except asyncio.CancelledError:
-            self._steps.cancel(place.path)  # also between two attempts
+            self._steps.cancel(step_place.path)  # also between two attempts
             raise
         if isinstance(node.does, Await):  # what it has seen does not count again when the run ends
             for name in self._names(node.does):
@@ -294,18 +294,18 @@ class Walker:
     def _in_block(self, node: Node, block: str, values: Any) -> Scope:
         """Return what a node of a block may read: if some follow one another there, also each other."""
         decides = isinstance(node.does, Decide)
-        found: Scope = values.in_block(block, node.does.names, self._steps.log.run) if decides else values
-        return found
+        scope: Scope = values.in_block(block, node.does.names, self._steps.log.run) if decides else values
+        return scope
 
     async def _each(self, node: Node, does: Each, attempt: Attempt) -> Any:
         path, values = attempt.place.path, attempt.place.scope
-        items = [values.with_item(does.item_name, item, index) for index, item in enumerate(values.items(does.over, node.id))]
-        executions = [Execution(does.node, Place(f"{path}/{index}", path, one)) for index, one in enumerate(items)]
-        held = [one for one in executions if self._holds(one)]
+        scopes = [values.with_item(does.item_name, item, index) for index, item in enumerate(values.items(does.over, node.id))]
+        executions = [Execution(does.node, Place(f"{path}/{index}", path, scope)) for index, scope in enumerate(scopes)]
+        held = [execution for execution in executions if self._holds(execution)]
         if does.wait is None:
             return await self._steps.side_by_side.all_or_none(self._execute, held, does.most)
         tasks = begun(self._execute, held, does.most, does.wait.mode)
-        return await self._wait_for(dict(zip((one.place.path for one in held), tasks, strict=True)), does.wait)
+        return await self._wait_for(dict(zip((execution.place.path for execution in held), tasks, strict=True)), does.wait)
 
     async def _await(self, wait: Await, attempt: Attempt) -> Any:
         return await self._wait_for(dict(self._background[name] for name in self._names(wait)), wait)
@@ -353,7 +353,7 @@ class LoopCounters:
 
         Raises `LoopLimitReached` before a step runs too often.
         """
-        within = [one for one in self._taken if target <= one[1] and one[0] <= source and one[:2] != (source, target)]
+        within = [key for key in self._taken if target <= key[1] and key[0] <= source and key[:2] != (source, target)]
         for inner in within:
             del self._taken[inner]
         key = (source, target, source_id)

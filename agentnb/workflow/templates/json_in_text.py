@@ -45,36 +45,36 @@ def below_output(output: Any, path: Reference, done: int, values_of: Callable[[s
     """
     if not isinstance(output, str) or done == len(path.parts):
         return below(output, path, done)
-    found, missing, where = list[Any](), list[PathError](), path.upto(done)
+    values, missing, prefix = list[Any](), list[PathError](), path.upto(done)
     for value in sorted(values_of(output), key=lambda value: isinstance(value, list)):  # what an object lacks says most
         try:
-            found.append(below(value, path, done))
+            values.append(below(value, path, done))
         except PathError as error:
             missing.append(error)
-    if not found:
-        what = f"{where} is not JSON, and has no {path.parts[done]}: {shown(output)}"
+    if not values:
+        what = f"{prefix} is not JSON, and has no {path.parts[done]}: {shown(output)}"
         raise next(iter(missing), PathError(what, "Let it answer in JSON, an agent with a structured_output"))
-    if any(other != found[0] for other in found):
-        what = f"{where} holds {len(found)} JSON values with different {path.upto(len(path.parts))}"
+    if any(value != values[0] for value in values):
+        what = f"{prefix} holds {len(values)} JSON values with different {path.upto(len(path.parts))}"
         raise PathError(what, "Let it answer with one, an agent with a structured_output")
-    return found[0]
+    return values[0]
 
 
 def _values_within(text: str) -> list[Any]:
-    found: list[Any] = []
-    place = 0
+    values: list[Any] = []
+    position = 0
     for _ in range(MAX_TRIED):
-        place = min((at for at in (text.find("{", place), text.find("[", place)) if at >= 0), default=-1)
-        if place < 0:
+        position = min((at for at in (text.find("{", position), text.find("[", position)) if at >= 0), default=-1)
+        if position < 0:
             break
         try:
-            value, place = _DECODER.raw_decode(text, place)
+            value, position = _DECODER.raw_decode(text, position)
         except (ValueError, RecursionError):
-            place += 1
+            position += 1
             continue
         if not is_too_deep(value):
-            found.append(value)
-    return found
+            values.append(value)
+    return values
 
 
 def _refuse_constant(name: str) -> Any:

@@ -155,10 +155,10 @@ class Scope:
     @property
     def seen(self) -> Mapping[str, tuple[str, Entry]]:
         """The paths and entries of the steps that can be read now, by id."""
-        found = {name: (name, entry) for name, entry in self.steps.items()}
+        entries = {name: (name, entry) for name, entry in self.steps.items()}
         for block, names, run in self.blocks:
-            found |= {name: (f"{block}/{name}", one) for name, one in run.open_outputs(block).items() if name in names}
-        return found
+            entries |= {name: (f"{block}/{name}", entry) for name, entry in run.open_outputs(block).items() if name in names}
+        return entries
 
     def value_of(self, path: Reference) -> Any:
         """Return the value of a path. Raises `PathError`."""
@@ -235,8 +235,8 @@ def rendered(data: Any, scope: Scope, *, is_copied: bool = True) -> Any:
     """
 
     def value(expression: str) -> Any:
-        found = _value(expression, scope)
-        return _copied(found) if is_copied else found
+        result = _value(expression, scope)
+        return _copied(result) if is_copied else result
 
     return filled(data, scope.form.spelling, value, scope.names)
 
@@ -263,11 +263,11 @@ def truth(text: str, scope: Scope) -> bool:
         value = rendered(text.strip(), scope)
     except NoOutput as error:
         raise NoOutput(error.what, NOT_TAKEN) from error
-    found = value if isinstance(value, bool) else TRUTHS.get(str(value).strip().lower()) if type(value) in (str, int) else None
-    if found is None:
+    verdict = value if isinstance(value, bool) else TRUTHS.get(str(value).strip().lower()) if type(value) in (str, int) else None
+    if verdict is None:
         what = f'workflow: condition did not resolve to boolean: "{text.strip()}"'
         raise ExpressionError(what, f"It is {shown(value)}. Compare it, such as with ==, or let the step answer true or false")
-    return found
+    return verdict
 
 
 def references(text: str) -> tuple[Reference, ...]:
@@ -275,7 +275,7 @@ def references(text: str) -> tuple[Reference, ...]:
 
     Raises `ExpressionError` for a template that cannot be read, or that uses a name without a ``$``.
     """
-    found: list[Reference] = []
+    result: list[Reference] = []
     for piece in pieces(text, OF_WORKFLOWS):
         if isinstance(piece, Piece):
             try:
@@ -285,8 +285,8 @@ def references(text: str) -> tuple[Reference, ...]:
                         raise PathError(f"there is no {path.root}", near(path.root, ROOTS))
             except ExpressionError as error:
                 raise _quoted(piece.expression, error) from None
-            found += [path._replace(place=piece.place + path.place) for path in paths]
-    return tuple(found)
+            result += [path._replace(place=piece.place + path.place) for path in paths]
+    return tuple(result)
 
 
 def _value(expression: str, scope: Scope) -> Any:
@@ -301,10 +301,10 @@ def _value(expression: str, scope: Scope) -> Any:
 def _quoted(expression: str, error: ExpressionError) -> ExpressionError:
     """Return the error of a template, which is quoted with its braces."""
     written, why = " ".join(expression.split()), error.why or error.what
-    advice = tuple([WriteExpression(EXAMPLE) if isinstance(one, WriteExpression) else one for one in error.advice])
-    found = type(error)(f"{{{{ {written[:200]}{'...' if len(written) > 200 else ''} }}}}: {why}", advice)
-    found.why = why
-    return found
+    advice = tuple([WriteExpression(EXAMPLE) if isinstance(hint, WriteExpression) else hint for hint in error.advice])
+    quoted = type(error)(f"{{{{ {written[:200]}{'...' if len(written) > 200 else ''} }}}}: {why}", advice)
+    quoted.why = why
+    return quoted
 
 
 def _is_true(value: Any) -> bool:
@@ -313,12 +313,12 @@ def _is_true(value: Any) -> bool:
 
 
 def _list_in(value: Any) -> Any:
-    return next((one for one in json_values(value) if isinstance(one, list)), value) if isinstance(value, str) else value
+    return next((candidate for candidate in json_values(value) if isinstance(candidate, list)), value) if isinstance(value, str) else value
 
 
 def _list_of_tasks(value: Any) -> Any:
-    found = parsed(value)
-    return [] if found is None else found
+    data = parsed(value)
+    return [] if data is None else data
 
 
 WORKFLOW = Form(OF_WORKFLOWS, _is_true, _list_in, ("map {}: over", "Let it read a list, such as {{ $steps.ID.output.items }}"))
@@ -344,7 +344,7 @@ def with_prior_outputs(prompt: str, scope: Scope, context: Context) -> str:
 
 
 def _made_by(entry: Entry) -> str:
-    kind = next((one for one in ("agent", "tool", "workflow") if one in entry), None)
+    kind = next((kind for kind in ("agent", "tool", "workflow") if kind in entry), None)
     return "" if kind is None else f" ({kind}: {entry[kind]})"
 
 
