@@ -1,4 +1,4 @@
-"""The JSON in an answer of a model: alone, in a code fence, or with prose around it."""
+"""JSON in a model's answer: alone, in a code fence, or surrounded by prose."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from agentnb.core.schema.data_paths import PathError, Reference, below, shown
 from agentnb.core.schema.nesting import is_too_deep
 
 MAX_TRIED = 200
-"""Places in one text at which an object or a list may begin."""
+"""Maximum positions in one text tried as the start of an object or array."""
 _WHITE = " \t\r\n"
 
 
 def json_values(text: str) -> list[Any]:
-    """Return the objects and lists that the text holds, in their order; none if it holds none.
+    """Return the JSON objects and arrays in a text, in order; an empty list if there are none.
 
-    A text that is JSON as a whole has the one value. What is within a value is not returned apart.
+    A text that is entirely JSON yields one value. Nested values are not returned separately.
     """
     try:
         whole = _DECODER.decode(text.strip(_WHITE))
@@ -27,7 +27,7 @@ def json_values(text: str) -> list[Any]:
 
 
 def parsed(result: Any) -> Any:
-    """Return a result as data: a text that is a JSON object or list as a whole is read as that."""
+    """Parse a text that is entirely a JSON object or array; return anything else unchanged."""
     text = result.strip() if isinstance(result, str) else ""
     if not text.startswith(("{", "[")):
         return result
@@ -39,14 +39,14 @@ def parsed(result: Any) -> Any:
 
 
 def below_output(output: Any, path: Reference, done: int, values_of: Callable[[str], list[Any]] = json_values) -> Any:
-    """Return what the parts of a path from ``done`` name in an output; in a text, in the one JSON in it that has it.
+    """Resolve the parts of a path from index ``done`` in an output; in a text, in its only JSON value with that path.
 
     Raises `PathError`.
     """
     if not isinstance(output, str) or done == len(path.parts):
         return below(output, path, done)
     values, missing, prefix = list[Any](), list[PathError](), path.upto(done)
-    for value in sorted(values_of(output), key=lambda value: isinstance(value, list)):  # what an object lacks says most
+    for value in sorted(values_of(output), key=lambda value: isinstance(value, list)):  # errors of objects are clearer
         try:
             values.append(below(value, path, done))
         except PathError as error:
