@@ -68,16 +68,16 @@ class Drawing:
     @staticmethod
     def of(nodes: Sequence[DrawnNode], edges: Iterable[Edge]) -> Drawing:
         """Return the drawing of nodes and edges: edges between the same nodes are one, those to other nodes are left out."""
-        places = {EXIT: len(nodes)} | {node.path: place for place, node in enumerate(nodes)}
-        found: dict[tuple[str, str], Edge] = {}
+        places = {EXIT: len(nodes)} | {node.path: position for position, node in enumerate(nodes)}
+        merged: dict[tuple[str, str], Edge] = {}
         for edge in edges:
             if edge.target in places:
-                before = found.get((edge.source, edge.target), edge)
+                before = merged.get((edge.source, edge.target), edge)
                 labels = tuple(dict.fromkeys((*before.labels, *edge.labels)))
                 is_back = places[edge.target] <= places[edge.source]
-                one = Edge(edge.source, edge.target, labels, is_back, before.choices | edge.choices)
-                found[edge.source, edge.target] = one
-        return Drawing(tuple(nodes), tuple(found.values()))
+                merged_edge = Edge(edge.source, edge.target, labels, is_back, before.choices | edge.choices)
+                merged[edge.source, edge.target] = merged_edge
+        return Drawing(tuple(nodes), tuple(merged.values()))
 
     @property
     def all_nodes(self) -> Iterator[DrawnNode]:
@@ -104,7 +104,7 @@ class _Level:
 
     def connect(self, exits: Iterable[Edge], target: str) -> None:
         """Let exits, which are edges whose target is not known yet, lead to a node."""
-        self.edges += [replace(one, target=target) for one in exits]
+        self.edges += [replace(edge, target=target) for edge in exits]
 
 
 class _Builder:
@@ -112,7 +112,7 @@ class _Builder:
 
     def __init__(self, graph: Graph) -> None:
         self._nodes = graph.nodes
-        self._places = {node.path: place for place, node in enumerate(graph.nodes)}
+        self._places = {node.path: position for position, node in enumerate(graph.nodes)}
         self._led_to: set[str] = set()
         """The gotos that others lead to."""
 
@@ -145,8 +145,8 @@ class _Builder:
 
     def _node(self, level: _Level, node: Node) -> list[Edge]:
         does, exits = node.does, [Edge(node.path)]
-        children = tuple(self._branch(one) for one in does.nodes) if isinstance(does, Together) else ()
-        again = max(one.retry.max_attempts for one in (node, does.node if isinstance(does, Each) else node))
+        children = tuple(self._branch(child) for child in does.nodes) if isinstance(does, Together) else ()
+        again = max(step.retry.max_attempts for step in (node, does.node if isinstance(does, Each) else node))
         level.nodes.append(DrawnNode(node.path, node.id, node.kind, node.words, children, isinstance(does, Each), again))
         if node.rescue is not None:
             self._jump(level, [Edge(node.path, labels=(ON_ERROR,))], node.rescue)
@@ -170,28 +170,28 @@ class _Builder:
         """Let exits go on at the target of a jump. ``names``: of a node that is only that, which may log it too."""
         target = self._target(jump.place)
         if target is not None:
-            for one in exits:
-                logged = frozenset(Choice(path, to) for path in (*names, one.source) for to in (jump.to, target))
-                level.connect([replace(one, choices=one.choices | logged)], target)
+            for edge in exits:
+                logged = frozenset(Choice(path, to) for path in (*names, edge.source) for to in (jump.to, target))
+                level.connect([replace(edge, choices=edge.choices | logged)], target)
 
-    def _target(self, place: int) -> str | None:
+    def _target(self, position: int) -> str | None:
         """Return the path of the node that a jump leads to, past further jumps; None if there is none."""
         seen: set[int] = set()
-        while 0 <= place < len(self._nodes) and place not in seen:
-            node = self._nodes[place]
+        while 0 <= position < len(self._nodes) and position not in seen:
+            node = self._nodes[position]
             if node.kind:
                 return node.path
-            seen.add(place)
+            seen.add(position)
             self._led_to.add(node.path)
-            place = node.jumps[0].place
-        return EXIT if place == len(self._nodes) else None
+            position = node.jumps[0].place
+        return EXIT if position == len(self._nodes) else None
 
 
 def _as_walked(nodes: Sequence[Node]) -> Iterator[Node]:
     """Yield nodes in the order in which they are walked: some after those below them that they read."""
     early: set[int] = set()
-    for place, node in enumerate(nodes):
-        later = range(place + 1, min(place + 1 + node.early, len(nodes)))
-        order = [one for one in (*later, place) if one not in early]
-        early |= {one for one in order if one != place}
-        yield from (nodes[one] for one in order)
+    for position, node in enumerate(nodes):
+        later = range(position + 1, min(position + 1 + node.early, len(nodes)))
+        order = [index for index in (*later, position) if index not in early]
+        early |= {index for index in order if index != position}
+        yield from (nodes[index] for index in order)

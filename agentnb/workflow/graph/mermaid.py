@@ -40,7 +40,7 @@ class _Flowchart:
 
     def __init__(self, graph: Drawing, states: Mapping[str, NodeState]) -> None:
         self._graph, self._states = graph, states
-        self._names = {node.path: f"n{place}" for place, node in enumerate(graph.all_nodes)}
+        self._names = {node.path: f"n{number}" for number, node in enumerate(graph.all_nodes)}
         self._names[EXIT] = "finish"
         self._has_end = any(edge.target == EXIT for edge in graph.edges if edge.labels)
 
@@ -50,9 +50,9 @@ class _Flowchart:
         if self._has_end:
             yield "    finish([end])"
         for status, look in CLASSES.items():
-            if named := [name for path, name in self._names.items() if self._states.get(path, UNKNOWN).status == status]:
+            if members := [name for path, name in self._names.items() if self._states.get(path, UNKNOWN).status == status]:
                 yield f"    classDef {status} {look}"
-                yield f"    class {','.join(named)} {status}"
+                yield f"    class {','.join(members)} {status}"
 
     def _level(self, graph: Drawing, margin: str) -> Iterator[str]:
         for node in graph.nodes:
@@ -92,8 +92,8 @@ def escaped(text: str) -> str:
 def _figures(node: DrawnNode, state: NodeState | None) -> list[str]:
     if state is None:
         return [f"up to {retries_told(node.retries)}"] if node.retries else []
-    found = [f"ran {state.times} times"] if state.times > 1 else []
-    found += [f"{state.attempts} attempts, {retries_told(state.attempts - 1)}"] if state.attempts > 1 else []
+    lines = [f"ran {state.times} times"] if state.times > 1 else []
+    lines += [f"{state.attempts} attempts, {retries_told(state.attempts - 1)}"] if state.attempts > 1 else []
     if state.items:
-        found.append(", ".join(f"{count} {status}" for status, count in state.items.items()))
-    return found
+        lines.append(", ".join(f"{count} {status}" for status, count in state.items.items()))
+    return lines

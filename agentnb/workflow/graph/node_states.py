@@ -90,7 +90,7 @@ class StepProgress:
         path = record.id
         (self._open.add if status in ("running", WAITING, RETRYING) else self._open.discard)(path)
         if path in self._nodes:
-            items = {one: count for one, count in self._items.get(path, _NONE).items() if count}
+            items = {item_status: count for item_status, count in self._items.get(path, _NONE).items() if count}
             loops = {edge.target: count for edge in self._edges.get(path, ()) if (count := self._followed(edge))}
             self._states[path] = NodeState(
                 status, record.times, max(record.attempts, record.attempt), loops, items, record.seconds, record.error
@@ -102,7 +102,7 @@ class StepProgress:
                 counts[before] -= 1
             self._status_of_item[path] = status
             state = self._states.get(block, NodeState("running"))
-            self._states[block] = state._replace(items={one: count for one, count in counts.items() if count})
+            self._states[block] = state._replace(items={item_status: count for item_status, count in counts.items() if count})
 
     def _followed(self, edge: Edge) -> int:
         # Where a condition leads to a goto, both may be logged: they are one way.
@@ -119,7 +119,7 @@ def node_states(graph: Drawing, run: RunFacts) -> Mapping[str, NodeState]:
 
 def waiting_paths(run: RunFacts) -> set[str]:
     """Return the paths of the steps that have asked the person something, and of the tasks whose actions made them."""
-    paths = {one.call_id for one in run.waiting}
+    paths = {question.call_id for question in run.waiting}
     blocks = {path.rpartition("/")[0] for path in paths}
     return paths | {path for path in blocks if path in run.step_records and run.step_records[path].kind == "task"}
 

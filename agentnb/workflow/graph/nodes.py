@@ -64,8 +64,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def is_constant(args: Mapping[str, Any], begins: str) -> bool:
     """Return whether arguments are no objects or lists, and no text in them has what ``begins`` an expression."""
-    for one in args.values():  # noqa: SIM110  # for each step: `any` takes three times as long
-        if type(one) not in _FLAT and (type(one) is not str or begins in one):
+    for value in args.values():  # noqa: SIM110  # for each step: `any` takes three times as long
+        if type(value) not in _FLAT and (type(value) is not str or begins in value):
             return False
     return True
 
@@ -177,6 +177,6 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
         """Yield the calls of its nodes and of what handles their failures, each with its node."""
         for top in self.nodes:
             for node in (top, top.does.node) if isinstance(top.does, Each) else (top,):
-                for one in (node, node.handler):
-                    if one is not None and isinstance(one.does, Call):
-                        yield one, one.does
+                for owner in (node, node.handler):
+                    if owner is not None and isinstance(owner.does, Call):
+                        yield owner, owner.does

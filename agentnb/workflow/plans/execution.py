@@ -71,8 +71,8 @@ def _with_offered_tools(call: ActionCall) -> ActionCall:
     """Return the call with the tools only that its input names, if it names any: a plan calls no others."""
     if (names := call.input.get("tools")) is None:
         return call
-    found = [call.tools.get(one.name) for one in offered(names, call.tools)]
-    return replace(call, tools=Toolbox(filter(None, found)))
+    selected = [call.tools.get(spec.name) for spec in offered(names, call.tools)]
+    return replace(call, tools=Toolbox(filter(None, selected)))
 
 
 def plan_of(given: Any) -> PlanSpec:
@@ -85,15 +85,15 @@ def plan_of(given: Any) -> PlanSpec:
     steps = data.get("steps") or []
     if len(steps) > MAX_PLAN_STEPS:
         raise SettingsError(f"The plan has more than {MAX_PLAN_STEPS:,} steps", "Split it")
-    told = [step.get("problem") if isinstance(step, dict) else None for step in steps]
-    bare = [{key: one for key, one in step.items() if key != "problem"} if isinstance(step, dict) else step for step in steps]
+    problems = [step.get("problem") if isinstance(step, dict) else None for step in steps]
+    bare = [{key: value for key, value in step.items() if key != "problem"} if isinstance(step, dict) else step for step in steps]
     node = node_of({key: value for key, value in {**data, "steps": bare}.items() if value is not None})
     assert isinstance(node, MappingNode), "it is a mapping"
     read = read_plan(node, Problems())
-    faults = ["; ".join(fault.message for fault in found) for found in read.faults]
+    faults = ["; ".join(fault.message for fault in step_faults) for step_faults in read.faults]
     read_steps = [
-        structs.replace(step, problem=str(one) if one else fault or None)
-        for step, one, fault in zip(read.plan.steps, told, faults, strict=True)
+        structs.replace(step, problem=str(problem) if problem else fault or None)
+        for step, problem, fault in zip(read.plan.steps, problems, faults, strict=True)
     ]
     return structs.replace(read.plan, steps=tuple(read_steps))
 
@@ -106,10 +106,10 @@ class _Hands:
         self._guard = guard_of(call.input.get("guard"))
         self._plan = plan
         self._given = given
-        before = {str(one["id"]): one for one in given if one["id"] not in (None, "")}
+        before = {str(result["id"]): result for result in given if result["id"] not in (None, "")}
         self._ids = result_ids(plan)
         own = self._ids if plan.form == "chat" else [step.id or "" for step in plan.steps]
-        self._outputs = {place: before[name] for place, name in enumerate(own) if name in before}
+        self._outputs = {position: before[name] for position, name in enumerate(own) if name in before}
         """The results that steps can refer to, now or before, by their places."""
         self.known = frozenset(self._outputs)
         """The places of the steps that had one before."""
@@ -126,58 +126,58 @@ class _Hands:
 
     async def do(self, execution: Execution) -> None:
         """Do a step, and take its result."""
-        does, place = execution.node.does, int(execution.node.id)
-        if depends_on := self._plan.steps[place].depends_on:
+        does, position = execution.node.does, int(execution.node.id)
+        if depends_on := self._plan.steps[position].depends_on:
             done = self._done()
-            lost = next((one for one in depends_on if one not in done or done[one]["error"] is not None), None)
+            lost = next((number for number in depends_on if number not in done or done[number]["error"] is not None), None)
             if lost is not None:
-                self._call.skip(str(place), f"step {lost}, which it depends on, has no result")
-                self._taken[place] = self._result(place, None, f"skipped: it depends on step {lost}")
+                self._call.skip(str(position), f"step {lost}, which it depends on, has no result")
+                self._taken[position] = self._result(position, None, f"skipped: it depends on step {lost}")
                 return
         try:
-            result = await _WORK[type(does)](self, does, execution, place)
+            result = await _WORK[type(does)](self, does, execution, position)
         except SettingsError as error:
-            result = self._result(place, None, f"{error.what}. {error.hint}" if error.hint else error.what)
+            result = self._result(position, None, f"{error.what}. {error.hint}" if error.hint else error.what)
         if result is None:
             return
-        self._taken[place] = self._outputs[place] = result
+        self._taken[position] = self._outputs[position] = result
         if result["error"] not in (None, DUPLICATE) and self._plan.form == "planner":  # a blocked repeat is no failure
             execution.is_last = await self._call.failed(result["name"], result["error"])
 
     def _done(self) -> dict[int, StepResult]:
         """Return the results of a chat's steps, by their numbers."""
-        return {number_of(self._plan.steps[one], one): result for one, result in self._outputs.items()}
+        return {number_of(self._plan.steps[position], position): result for position, result in self._outputs.items()}
 
     async def end(self) -> list[StepResult]:
         """Return the new results in the order of the plan."""
-        taken = [self._taken[place] for place in sorted(self._taken)]
-        if self._plan.form == "chat" and (failed := next((one for one in taken if one["error"] is not None), None)):
+        taken = [self._taken[position] for position in sorted(self._taken)]
+        if self._plan.form == "chat" and (failed := next((result for result in taken if result["error"] is not None), None)):
             await self._call.failed(failed["name"], failed["error"])
         return taken
 
-    def _result(self, place: int, output: Any, error: str | None, args: Any = None) -> StepResult:
-        step = self._plan.steps[place]
-        told = None if error is None else encodable(error)
+    def _result(self, position: int, output: Any, error: str | None, args: Any = None) -> StepResult:
+        step = self._plan.steps[position]
+        problem = None if error is None else encodable(error)
         name = step.name or next(iter(step.tools), step.type)
-        return step_result(self._ids[place], name, step.args if args is None else args, output, told)
+        return step_result(self._ids[position], name, step.args if args is None else args, output, problem)
 
-    async def _abort(self, does: Abort, execution: Execution, place: int) -> None:
+    async def _abort(self, does: Abort, execution: Execution, position: int) -> None:
         self._call.abort(does.reason)
 
-    async def _fail(self, does: Fail, execution: Execution, place: int) -> StepResult:
-        return self._result(place, None, does.error)
+    async def _fail(self, does: Fail, execution: Execution, position: int) -> StepResult:
+        return self._result(position, None, does.error)
 
-    async def _ask(self, does: Ask, execution: Execution, place: int) -> StepResult:
-        return await asked(self._call, str(place), self._ids[place], does.question)
+    async def _ask(self, does: Ask, execution: Execution, position: int) -> StepResult:
+        return await asked(self._call, str(position), self._ids[position], does.question)
 
-    async def _tool(self, does: Call, execution: Execution, place: int) -> StepResult | None:
+    async def _tool(self, does: Call, execution: Execution, position: int) -> StepResult | None:
         """Call a tool, but for a repeat or with arguments missing."""
         call, key, block, error = ToolCall(does.name, does.args, execution.place.path), None, None, None
         if does.is_guarded:
             key = call_key(call)
-            if (first := self._first.setdefault(key, place)) != place:
+            if (first := self._first.setdefault(key, position)) != position:
                 if first in self._outputs:
-                    self._outputs[place] = self._outputs[first]
+                    self._outputs[position] = self._outputs[first]
                 return None
         if not does.is_constant:
             arguments = filled(call.arguments, lambda read: referred_output(self._outputs.get(read), read))
@@ -188,7 +188,7 @@ class _Hands:
             if missing := _missing(tool.spec.input_schema, call.arguments):
                 message, execution.is_last = f'Tool "{call.name}" requires additional parameters.', True
                 question = PlanQuestion(message=message, schema=missing)
-                return await asked(self._call, str(place), self._ids[place], question, call)
+                return await asked(self._call, str(position), self._ids[position], question, call)
             if key in self._made and self._guard is not None and not getattr(tool, "repeatable", False):
                 block = self._guard.repeats(call, self._window_now())
         try:
@@ -196,11 +196,11 @@ class _Hands:
         except FailedStep as failed:
             output, error = None, failed.failure.text
         if key is None:
-            return self._result(place, output, error)
+            return self._result(position, output, error)
         if block is not None:
             output, error = last_output([*self._given, *self._taken.values()], call), DUPLICATE
-        told = None if error is None else encodable(error)
-        result = step_result(self._ids[place], call.name, call.arguments, output, told)
+        problem = None if error is None else encodable(error)
+        result = step_result(self._ids[position], call.name, call.arguments, output, problem)
         self._made.add(key)
         self._called.append(result)
         return result
@@ -212,12 +212,12 @@ class _Hands:
         self._seen = len(self._called)
         return self._window
 
-    async def _prompt(self, does: Prompt, execution: Execution, place: int) -> StepResult:
+    async def _prompt(self, does: Prompt, execution: Execution, position: int) -> StepResult:
         """Ask a model, or an agent with tools."""
-        call, step, key = self._call, self._plan.steps[place], str(place)
+        call, step, key = self._call, self._plan.steps[position], str(position)
         prompt, system = _words(step, self._done()), PROMPT.read_text(encoding="utf-8").strip()
         if not does.is_agent:
-            return self._result(place, (await call.ask_model(key, side_question(prompt, system), EXECUTOR)).text, None)
+            return self._result(position, (await call.ask_model(key, side_question(prompt, system), EXECUTOR)).text, None)
         model = call.settings.get("model")
         if model is None:
             raise SettingsError("A step that an agent does needs a model", "Run the plan with model=, or -m in a shell")
@@ -226,7 +226,7 @@ class _Hands:
         run = await call.run(key, agent, prompt)
         has_failed = run.status != "completed"
         error = f"its run ended as {run.status}: {run.stop_reason}" if has_failed else None
-        return self._result(place, None if has_failed else run.text, error)
+        return self._result(position, None if has_failed else run.text, error)
 
 
 _WORK: dict[type, Callable[..., Awaitable[StepResult | None]]] = {
@@ -241,8 +241,8 @@ _WORK: dict[type, Callable[..., Awaitable[StepResult | None]]] = {
 def _words(step: PlanStep, done: Mapping[int, StepResult]) -> str:
     """Return what an agent or a model is asked: the step, and the results that it depends on, one a line."""
     before = [f"{number}: {msgspec.json.encode(done[number]['result']).decode()}" for number in step.depends_on]
-    found = "\n".join(["\n\nResults of the steps before it, as JSON:", *before]) if before else ""
-    return f"{step.description or step.type}{found}"
+    results = "\n".join(["\n\nResults of the steps before it, as JSON:", *before]) if before else ""
+    return f"{step.description or step.type}{results}"
 
 
 def _missing(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,15 +26,15 @@ def offered(names: Any, toolbox: Toolbox) -> tuple[ToolSpec, ...]:
     """Return the tools of these names, or groups; all without names. Raises `UnknownTool`."""
     if names is None:
         return toolbox.specs
-    found: dict[str, ToolSpec] = {}
+    offered_specs: dict[str, ToolSpec] = {}
     for name in names if isinstance(names, list | tuple) else str(names).split(","):
         word = str(name).strip()
         specs = _specs_of(word, toolbox)
         if not specs:
-            advice = near_tools(word, [one.name for one in toolbox.specs], GiveTools((word,)))
+            advice = near_tools(word, [spec.name for spec in toolbox.specs], GiveTools((word,)))
             raise UnknownTool(f"tools: there is no tool {word}", advice)
-        found.update({spec.name: spec for spec in specs})
-    return tuple(found.values())
+        offered_specs.update({spec.name: spec for spec in specs})
+    return tuple(offered_specs.values())
 
 
 def _specs_of(word: str, toolbox: Toolbox) -> list[ToolSpec]:
@@ -42,7 +42,7 @@ def _specs_of(word: str, toolbox: Toolbox) -> list[ToolSpec]:
     if is_word(word):
         return [spec for spec in toolbox.specs if is_named(spec.name, [word])]
     own = toolbox.get(tool_of_word(word))
-    tools = [own] if own is not None else [one for one in toolbox.of_word(word) if not isinstance(one, ServerTools)]
+    tools = [own] if own is not None else [tool for tool in toolbox.of_word(word) if not isinstance(tool, ServerTools)]
     return [tool.spec for tool in tools]
 
 

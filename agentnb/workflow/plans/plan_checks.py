@@ -65,9 +65,9 @@ def schemas_of(tools: Iterable[Any]) -> Schemas:
 
     A tool of an MCP server takes any arguments until a run is connected to the server.
     """
-    given = list(tools)
-    specs = [one for one in given if isinstance(one, ToolSpec)]
-    toolbox = Toolbox([one for one in given if not isinstance(one, ToolSpec)])
+    items = list(tools)
+    specs = [item for item in items if isinstance(item, ToolSpec)]
+    toolbox = Toolbox([item for item in items if not isinstance(item, ToolSpec)])
     return KnownSchemas({spec.name: spec.input_schema for spec in (*specs, *toolbox.specs)}, toolbox.may_have)
 
 
@@ -130,9 +130,9 @@ class _Checks:
     def _check_chat_step(self, step: PlanStep, fields: Fields) -> None:
         if not (step.description or "").strip():
             self.problems.add(fields.line, f"{fields.where}: it has no description", _CHAT_EXAMPLE)
-        known = [name for name in step.tools if self._is_known(name, fields, "tools")]
-        if step.args is not None and known:
-            self._check_arguments(known[0], step.args, fields)
+        known_names = [name for name in step.tools if self._is_known(name, fields, "tools")]
+        if step.args is not None and known_names:
+            self._check_arguments(known_names[0], step.args, fields)
 
     def _is_known(self, name: str, fields: Fields, key: str) -> bool:
         if self.schemas is None:
@@ -166,8 +166,8 @@ class _Checks:
             return f"the plan has no step {target}"
         if target >= index:
             return "this is the step itself" if target == index else "this is a later step"
-        there = self.read.plan.steps[target]
-        return "" if there.has_result else f"step {target}, of type {there.type}, has no result"
+        target_step = self.read.plan.steps[target]
+        return "" if target_step.has_result else f"step {target}, of type {target_step.type}, has no result"
 
     def check_numbers(self) -> None:
         """Note numbers that are given twice, and dependencies on what does not come before."""
@@ -181,10 +181,10 @@ class _Checks:
                 self.problems.add(fields.line, f"{fields.where}: it has no stepNumber", f"Write stepNumber: {index + 1}")
             elif number in seen:
                 self.problems.add(fields.line_of("stepNumber"), f"{fields.where}: there are two steps {number}", "Count them")
-            for other in step.depends_on:
-                if other not in seen:
-                    why = "does not come before it" if other in numbers else "does not exist"
-                    self.problems.add(fields.line_of("dependsOn"), f"{fields.where}: dependsOn: step {other} {why}")
+            for dependency in step.depends_on:
+                if dependency not in seen:
+                    why = "does not come before it" if dependency in numbers else "does not exist"
+                    self.problems.add(fields.line_of("dependsOn"), f"{fields.where}: dependsOn: step {dependency} {why}")
             if number is not None:
                 seen.add(number)
 
@@ -206,13 +206,13 @@ def _check_question(question: PlanQuestion, fields: Fields | None, problems: Pro
 
 def _line_at(fields: Fields, place: Place) -> int:
     """Return the line of the argument at this place; that of the nearest value around it."""
-    line, found = fields.line, cast(Node, fields.node)
+    line, node = fields.line, cast(Node, fields.node)
     for key in ("args", *place):
-        if isinstance(found, MappingNode) and key in found.entries:
-            line, found = found.entries[str(key)].line, found.entries[str(key)].value
-        elif isinstance(found, ListNode) and isinstance(key, int) and key < len(found.items):
-            found = found.items[key]
-            line = found.line
+        if isinstance(node, MappingNode) and key in node.entries:
+            line, node = node.entries[str(key)].line, node.entries[str(key)].value
+        elif isinstance(node, ListNode) and isinstance(key, int) and key < len(node.items):
+            node = node.items[key]
+            line = node.line
         else:
             break
     return line

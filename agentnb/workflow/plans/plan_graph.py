@@ -52,9 +52,9 @@ def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: T
     is_chat, nodes, steps = plan.form == "chat", [], plan.steps
     awaited = _awaited(plan) if is_chat else dict[int, list[int]]()
     end = (Jump(to=END, place=len(steps), is_logged=False),)
-    for place, is_beside in _in_waves(awaited) if is_chat else zip(range(len(steps)), repeat(False)):
-        step, key = steps[place], str(place)
-        if place in left_out or (step.type != TOOL and _does_nothing(step)):
+    for position, is_beside in _in_waves(awaited) if is_chat else zip(range(len(steps)), repeat(False)):
+        step, key = steps[position], str(position)
+        if position in left_out or (step.type != TOOL and _does_nothing(step)):
             continue
         does = _chat_work(step, tools) if is_chat else _work(step)
         nodes.append(
@@ -63,7 +63,7 @@ def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: T
                 id=key,
                 path=f"{path}/{key}",
                 does=does,
-                after=tuple(map(str, awaited[place])) if is_chat else (),
+                after=tuple(map(str, awaited[position])) if is_chat else (),
                 is_beside=is_beside,
                 jumps=end if isinstance(does, (Abort, Ask)) else (),
                 retry=Retry(max_attempts=step.retries, initial_delay_seconds=0) if step.retries else ONCE,
@@ -96,8 +96,8 @@ def _chat_work(step: PlanStep, tools: Toolbox) -> Call | Fail | Prompt:
         specs = [tool_named(name, tools).spec for name in step.tools]
     except SettingsError as error:
         return Fail(error.what)
-    way = way_of_step(step, specs)
-    return _call(step, specs[0].name) if way == "call" else Prompt(is_agent=way == "executor")
+    worker = way_of_step(step, specs)
+    return _call(step, specs[0].name) if worker == "call" else Prompt(is_agent=worker == "executor")
 
 
 def _call(step: PlanStep, name: str, *, is_guarded: bool = False) -> Call:
@@ -108,26 +108,26 @@ def _call(step: PlanStep, name: str, *, is_guarded: bool = False) -> Call:
 def result_ids(plan: PlanSpec) -> list[str]:
     """Return the ids of the results of the steps."""
     prefix, is_chat = plan.id or "step", plan.form == "chat"
-    return [step.id or f"{prefix}-{number_of(step, place) if is_chat else place}" for place, step in enumerate(plan.steps)]
+    return [step.id or f"{prefix}-{number_of(step, position) if is_chat else position}" for position, step in enumerate(plan.steps)]
 
 
-def number_of(step: PlanStep, place: int) -> int:
+def number_of(step: PlanStep, position: int) -> int:
     """Return the number of a chat's step."""
-    return step.number or place + 1
+    return step.number or position + 1
 
 
 def _awaited(plan: PlanSpec) -> dict[int, list[int]]:
     """Return for each step of a chat's plan the steps that it depends on, or whose outputs its arguments read; all by place."""
     places: dict[int, list[int]] = {}
-    for place, step in enumerate(plan.steps):
-        places.setdefault(number_of(step, place), []).append(place)
-    found = {}
-    for place, step in enumerate(plan.steps):
-        found[place] = [one for number in step.depends_on for one in places.get(number, ())]
+    for position, step in enumerate(plan.steps):
+        places.setdefault(number_of(step, position), []).append(position)
+    dependencies = {}
+    for position, step in enumerate(plan.steps):
+        dependencies[position] = [dependency for number in step.depends_on for dependency in places.get(number, ())]
         for _, reference in references_in(step.args or {}):
             with suppress(SettingsError):  # which its step says
-                found[place].append(target_of(reference)[0])
-    return found
+                dependencies[position].append(target_of(reference)[0])
+    return dependencies
 
 
 def _in_waves(awaited: Mapping[int, Collection[int]]) -> Iterator[tuple[int, bool]]:
@@ -135,9 +135,9 @@ def _in_waves(awaited: Mapping[int, Collection[int]]) -> Iterator[tuple[int, boo
 
     With each comes whether another one is in its wave: for one that is alone all later ones wait.
     """
-    left = dict.fromkeys(awaited)
-    while left:
-        ready = [place for place in left if left.keys().isdisjoint(awaited[place])] or [*left]
-        yield from [(place, len(ready) > 1) for place in ready]
-        for place in ready:
-            del left[place]
+    pending = dict.fromkeys(awaited)
+    while pending:
+        ready = [position for position in pending if pending.keys().isdisjoint(awaited[position])] or [*pending]
+        yield from [(position, len(ready) > 1) for position in ready]
+        for position in ready:
+            del pending[position]

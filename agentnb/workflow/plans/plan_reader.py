@@ -101,8 +101,8 @@ def plan_within(text: str) -> tuple[str, str] | None:
     for fenced, start in fenced_parts(text):
         if BEGINS_PLAN.search(fenced):
             return "\n" * text.count("\n", 0, text.index("\n", start) + 1) + fenced, text[:start].strip()
-    for found in islice(re.finditer(r"\{", text), MAX_TRIED):
-        start = found.start()
+    for match in islice(re.finditer(r"\{", text), MAX_TRIED):
+        start = match.start()
         try:
             value, end = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
@@ -116,13 +116,13 @@ def fenced_parts(text: str) -> Iterator[tuple[str, int]]:
     """Yield the content of each fence that is closed, and where the fence begins, in one pass over the text."""
     lines = [*_FENCE.finditer(text)]
     last = {line["fence"]: line.start() for line in lines if not line["kind"].strip()}
-    opened: re.Match[str] | None = None
+    opening: re.Match[str] | None = None
     for line in lines:
-        if opened is None:
-            opened = line if last.get(line["fence"], -1) > line.start() else None
-        elif line["fence"] == opened["fence"] and not line["kind"].strip():
-            yield text[opened.end() + 1 : line.start()], opened.start()
-            opened = None
+        if opening is None:
+            opening = line if last.get(line["fence"], -1) > line.start() else None
+        elif line["fence"] == opening["fence"] and not line["kind"].strip():
+            yield text[opening.end() + 1 : line.start()], opening.start()
+            opening = None
 
 
 def with_reason(read: ReadPlan, prose: str) -> ReadPlan:
@@ -181,14 +181,14 @@ def plan_of_data(data: Any) -> PlanSpec | None:
     least, most = _OF_STEPS.get(form, (None, set()))
     if least is None or not {*map(type, steps)} <= {dict} or not set().union(*steps) <= most:
         return None
-    if least and not all(least <= one.keys() for one in steps):
+    if least and not all(least <= step.keys() for step in steps):
         return None
     with suppress(msgspec.ValidationError):
         plan = msgspec.convert({**data, "form": form}, PlanSpec)
         if form == "planner":
             return plan
-        named = [structs.replace(one, tools=tuple(map(tool_of_word, one.tools))) for one in plan.steps]
-        return structs.replace(plan, steps=tuple(named))
+        plan_steps = [structs.replace(step, tools=tuple(map(tool_of_word, step.tools))) for step in plan.steps]
+        return structs.replace(plan, steps=tuple(plan_steps))
     return None
 
 
@@ -263,14 +263,14 @@ def _chat_step(fields: Fields) -> PlanStep:
 
 
 def _numbers(fields: Fields) -> tuple[int, ...]:
-    found: list[int] = []
+    numbers: list[int] = []
     for node in fields.items("dependsOn") or ():
         value = node.value if isinstance(node, ScalarNode) else None
         if type(value) is int:
-            found.append(value)
+            numbers.append(value)
         else:
             fields.add(node.line, f"dependsOn holds {kind_of(node)}", "Write the numbers of steps")
-    return tuple(found)
+    return tuple(numbers)
 
 
 def _question(fields: Fields | None) -> PlanQuestion | None:
@@ -290,12 +290,12 @@ def _schema(fields: Fields) -> dict[str, Any] | None:
     if node is None or isinstance(node, MappingNode):
         return None if node is None else plain(node)
     try:
-        found = json.loads(node.text) if isinstance(node, ScalarNode) else None
+        parsed = json.loads(node.text) if isinstance(node, ScalarNode) else None
     except (ValueError, RecursionError) as error:
-        found = None if isinstance(error, RecursionError) else error
-    if isinstance(found, dict) and not is_too_deep(found):
-        return found
-    why = f": {found}" if isinstance(found, ValueError) else ""
+        parsed = None if isinstance(error, RecursionError) else error
+    if isinstance(parsed, dict) and not is_too_deep(parsed):
+        return parsed
+    why = f": {parsed}" if isinstance(parsed, ValueError) else ""
     example = "Such as requestedSchema: {type: object, properties: {day: {type: string}}}"
     fields.add(node.line, f"{key} is not a JSON Schema as JSON{why}", example)
     return None

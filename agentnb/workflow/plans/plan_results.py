@@ -31,10 +31,10 @@ def answer_result(step: str, question: PlanQuestion, answer: Mapping[str, Any]) 
 
     A text that answers a question without fields is the field ``answer`` of the content.
     """
-    told = {key: value for key, value in answer.items() if value is not None}
-    if isinstance(told.get("content"), str):
-        told["content"] = {"answer": told["content"]}
-    text = msgspec.json.encode(told).decode()
+    response = {key: value for key, value in answer.items() if value is not None}
+    if isinstance(response.get("content"), str):
+        response["content"] = {"answer": response["content"]}
+    text = msgspec.json.encode(response).decode()
     return step_result(step, ELICITATION, {"message": question.data["message"]}, text)
 
 
@@ -51,22 +51,22 @@ async def asked(call: ActionCall, key: str, step: str, question: PlanQuestion, a
 def given_results(value: Any) -> list[StepResult]:
     """Return the results that an action was given; raise `SettingsError` for what are none."""
     items = value if isinstance(value, list | tuple) else [] if value is None else [value]
-    for one in items:
-        if not isinstance(one, Mapping) or not isinstance(one.get("name"), str):
+    for item in items:
+        if not isinstance(item, Mapping) or not isinstance(item.get("name"), str):
             raise SettingsError("results must hold results of steps", f"Write objects with {', '.join(FIELDS)}")
-    return [{**dict.fromkeys(FIELDS), **one} for one in items]
+    return [{**dict.fromkeys(FIELDS), **item} for item in items]
 
 
 def last_of_each_call(results: Sequence[StepResult]) -> list[StepResult]:
     """Return the last result of each call, in their order: what a planner is shown."""
-    last = {_key(one): index for index, one in enumerate(results)}
+    last = {_key(result): index for index, result in enumerate(results)}
     return [results[index] for index in sorted(last.values())]
 
 
 def calls_of(results: Sequence[StepResult], start: int = 0) -> list[tuple[ToolCall, StepResult]]:
     """Return the calls that these are the results of, from a place on, with their results."""
-    made = [(index, one) for index, one in enumerate(results[start:], start) if one["name"] != ELICITATION]
-    return [(ToolCall(one["name"], one["args"] or {}, str(index)), one) for index, one in made]
+    pairs = [(index, result) for index, result in enumerate(results[start:], start) if result["name"] != ELICITATION]
+    return [(ToolCall(result["name"], result["args"] or {}, str(index)), result) for index, result in pairs]
 
 
 def guard_of(given: Any) -> DuplicateGuard | None:
@@ -76,12 +76,12 @@ def guard_of(given: Any) -> DuplicateGuard | None:
     """
     if given is False:
         return None
-    known = [one.name for one in fields(DuplicateGuard)]
+    names = [setting.name for setting in fields(DuplicateGuard)]
     if not isinstance(given, Mapping | None):
-        raise SettingsError("guard is neither false nor an object", f"Its settings are {', '.join(known)}")
+        raise SettingsError("guard is neither false nor an object", f"Its settings are {', '.join(names)}")
     for name in given or ():
-        if name not in known:
-            raise SettingsError(f"guard has no setting {name}", near(str(name), known))
+        if name not in names:
+            raise SettingsError(f"guard has no setting {name}", near(str(name), names))
     return DuplicateGuard(**(given or {}))
 
 
@@ -99,7 +99,7 @@ def note_call(window: CallWindow, call: ToolCall, result: StepResult) -> None:
 def last_output(results: Sequence[StepResult], call: ToolCall) -> Any:
     """Return the last output of the same call that succeeded; None if there is none."""
     key = call_key(call)
-    same = [one for one in results if one["error"] is None and _key(one) == key]
+    same = [result for result in results if result["error"] is None and _key(result) == key]
     return same[-1]["result"] if same else None
 
 

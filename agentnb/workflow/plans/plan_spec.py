@@ -43,13 +43,13 @@ class PlanSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def planner_data(self) -> dict[str, Any]:
         """The plan in the form of a planner, as plain data."""
-        asked = None if self.question is None else self.question.data
+        question = None if self.question is None else self.question.data
         steps = [step.data for step in self.steps]
-        return {"id": self.id, "intention": self.intention, "steps": steps, "elicitation": asked}
+        return {"id": self.id, "intention": self.intention, "steps": steps, "elicitation": question}
 
     @property
     def chat_data(self) -> dict[str, Any]:
         """The plan in the form of a chat, as plain data."""
         steps = [{"stepNumber": number, **step.chat_data} for number, step in enumerate(self.steps, 1)]
-        about = {"id": self.id, "reasoning": self.reasoning or self.intention}
-        return {"steps": steps, **{key: value for key, value in about.items() if value is not None}}
+        extra = {"id": self.id, "reasoning": self.reasoning or self.intention}
+        return {"steps": steps, **{key: value for key, value in extra.items() if value is not None}}

@@ -31,12 +31,12 @@ def check_planner_inputs(
     are the tools of MCP servers, which are known once it is connected.
     """
     toolbox = None if tools is None else Toolbox(tools)
-    for given in _inputs_of(EXECUTION, declared, inputs):
-        guard_of(given.get("guard"))
-    for given in _inputs_of(PLANNING, declared, inputs):
-        template_text(given.get("promptTemplate"), folder)
+    for call_inputs in _inputs_of(EXECUTION, declared, inputs):
+        guard_of(call_inputs.get("guard"))
+    for call_inputs in _inputs_of(PLANNING, declared, inputs):
+        template_text(call_inputs.get("promptTemplate"), folder)
         if toolbox is not None and not toolbox.servers:
-            offered(given.get("tools"), toolbox)
+            offered(call_inputs.get("tools"), toolbox)
 
 
 def check_planner_models(declared: WorkflowDefinition, inputs: Mapping[str, Any], model: Any) -> None:
@@ -44,8 +44,8 @@ def check_planner_models(declared: WorkflowDefinition, inputs: Mapping[str, Any]
 
     ``model``: that of planners that name none.
     """
-    for given in _inputs_of(PLANNING, declared, inputs):
-        named = given.get("model")
+    for call_inputs in _inputs_of(PLANNING, declared, inputs):
+        named = call_inputs.get("model")
         if isinstance(named, str) and named:
             check_destinations([FileModelName(named)])  # as it may be one of a file
         chosen = named or model
@@ -60,11 +60,11 @@ def _inputs_of(action: str, declared: WorkflowDefinition, inputs: Mapping[str, A
         return
     set_later = {name for task in declared.tasks for name in task.sets}
     values = {**dict.fromkeys(ALWAYS_KNOWN), **first_values(declared, inputs)}
-    known = {name: value for name, value in values.items() if name not in set_later}
+    constants = {name: value for name, value in values.items() if name not in set_later}
     for task in declared.tasks:
         if isinstance(task.does, Call) and task.does.name == action:
-            given: dict[str, Any] = {}
+            call_inputs: dict[str, Any] = {}
             for key, value in task.does.args.items():
                 with suppress(ExpressionError):  # a task sets what it reads
-                    given[key] = substituted(value, known)
-            yield given
+                    call_inputs[key] = substituted(value, constants)
+            yield call_inputs

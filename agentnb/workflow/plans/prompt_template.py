@@ -37,7 +37,7 @@ def template_text(given: Any, folder: Path) -> str:
 def check_template(text: str) -> None:
     """Raise `SettingsError` for a template of another language, and for a place that no planner has."""
     write = "Write {{ results }}, which is one JSON object a line, and the like: " + ", ".join(
-        f"{{{{ {one} }}}}" for one in PLACES
+        f"{{{{ {word} }}}}" for word in PLACES
     )
     if (directive := _DIRECTIVE.search(text)) is not None:
         raise SettingsError(f"promptTemplate: {directive[0]} is of another language of templates", write)
@@ -45,9 +45,9 @@ def check_template(text: str) -> None:
         name = variable["name"]
         instead = f"Write {{{{ {name} }}}}" if name in PLACES else write
         raise SettingsError(f"promptTemplate: {variable[0]} is of another language of templates", instead)
-    for place in _PLACE.finditer(text):
-        if place["name"] not in PLACES:
-            raise SettingsError(f"promptTemplate: there is no {place[0]}", near(place["name"], PLACES) or write)
+    for match in _PLACE.finditer(text):
+        if match["name"] not in PLACES:
+            raise SettingsError(f"promptTemplate: there is no {match[0]}", near(match["name"], PLACES) or write)
 
 
 def rendered(template: str, values: Mapping[str, Any]) -> str:
@@ -57,7 +57,7 @@ def rendered(template: str, values: Mapping[str, Any]) -> str:
 
 def has_place(template: str, name: str) -> bool:
     """Return whether a template has this place."""
-    return any(place["name"] == name for place in _PLACE.finditer(template))
+    return any(match["name"] == name for match in _PLACE.finditer(template))
 
 
 def _shown(value: Any) -> str:
@@ -66,7 +66,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list | tuple):
-        return "\n".join(msgspec.json.encode(one).decode() for one in value)
+        return "\n".join(msgspec.json.encode(item).decode() for item in value)
     return msgspec.json.encode(value).decode()
 
 

@@ -63,10 +63,10 @@ def _mapping(text: str) -> MappingNode | None:
 
 def _as_plan(node: MappingNode) -> MappingNode | None:
     """Return the mapping of a plan, also for a reply that is one question and nothing else; None if it is neither."""
-    steps, asked = (node.entries[key].value if key in node.entries else None for key in PLAN_KEYS)
-    if isinstance(steps, ListNode) or isinstance(asked, MappingNode):
+    steps, question = (node.entries[key].value if key in node.entries else None for key in PLAN_KEYS)
+    if isinstance(steps, ListNode) or isinstance(question, MappingNode):
         return node
-    if not node.entries.keys().isdisjoint(PLAN_KEYS) and all(one is None or _is_blank(one) for one in (steps, asked)):
+    if not node.entries.keys().isdisjoint(PLAN_KEYS) and all(value is None or _is_blank(value) for value in (steps, question)):
         return node
     kind = node.entries.get("type")
     if kind is not None and getattr(kind.value, "value", None) == ELICITATION:
@@ -111,9 +111,9 @@ def _of_calls(text: str, calls: Sequence[ToolCall]) -> ReadPlan:
     read = read_plan(node, Problems())
     broken = {call.id: call.arguments[:100] for call in calls if isinstance(call.arguments, str)}
     faults = []
-    for step, known in zip(plan.steps, read.faults, strict=True):
+    for step, step_faults in zip(plan.steps, read.faults, strict=True):
         own = Problems()
         if (step.id or "") in broken:
             own.add(0, f"the arguments are not JSON: {broken[step.id or '']}")
-        faults.append((*known, *own.found))
+        faults.append((*step_faults, *own.found))
     return replace(read, plan=plan, faults=tuple(faults))

@@ -28,9 +28,9 @@ def as_reference(value: Any) -> str | None:
 
 def references_in(value: Any) -> Iterator[tuple[Place, str]]:
     """Yield the references within arguments, each with its place in them."""
-    for place, text in texts_with_places(value):
+    for path, text in texts_with_places(value):
         if as_reference(text) is not None:
-            yield place, text
+            yield path, text
 
 
 def target_of(reference: str) -> tuple[int, tuple[str, ...]]:
@@ -38,9 +38,9 @@ def target_of(reference: str) -> tuple[int, tuple[str, ...]]:
 
     Raises `SettingsError` if it is written wrongly.
     """
-    found = _REFERENCE.fullmatch(reference)
-    assert found is not None, "it is a reference"
-    index, path = found["index"], _PATH.fullmatch(found["path"])
+    match = _REFERENCE.fullmatch(reference)
+    assert match is not None, "it is a reference"
+    index, path = match["index"], _PATH.fullmatch(match["path"])
     if not index.isdecimal() or len(index) > _DIGITS:
         raise SettingsError(f"{reference}: $step[{index}] names no step", EXAMPLE)
     if path is None:
