@@ -1,4 +1,4 @@
-"""``llm/exec:run_plan``: runs the steps of a plan, and returns the results."""
+"""The action ``llm/exec:run_plan``, which runs the steps of a plan."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ PROMPT = Path(__file__).with_name("prompts") / "executor.md"
 
 
 async def run_plan(call: ActionCall) -> dict[str, Any]:
-    """Run the steps of a plan in their order, and return all results: the action ``llm/exec:run_plan``.
+    """Run the steps of a plan in order and return all results: the action ``llm/exec:run_plan``.
 
-    Input: ``plan``, ``results``, ``transcript``, and ``tools`` (names; by default all of the run). A step whose id has a result
-    already is not run again. A question ends the plan: its answer is a result for the planner.
+    Input: ``plan``, ``results``, ``transcript``, and ``tools`` (names; by default all of the run). Steps whose ids already have
+    a result are skipped. A question ends the plan; its answer is a result for the planner.
     """
     call = _with_offered_tools(call)
     plan, results = plan_of(call.input.get("plan")), given_results(call.input.get("results"))
@@ -68,7 +68,7 @@ async def run_plan(call: ActionCall) -> dict[str, Any]:
 
 
 def _with_offered_tools(call: ActionCall) -> ActionCall:
-    """Return the call with the tools only that its input names, if it names any: a plan calls no others."""
+    """Limit the call's tools to those named in its input, if any; a plan can call no others."""
     if (names := call.input.get("tools")) is None:
         return call
     selected = [call.tools.get(spec.name) for spec in offered(names, call.tools)]
@@ -76,7 +76,7 @@ def _with_offered_tools(call: ActionCall) -> ActionCall:
 
 
 def plan_of(given: Any) -> PlanSpec:
-    """Return the plan of an input, as plain data; raise `SettingsError` if it is none."""
+    """Return the plan of a plain-data input. Raises `SettingsError` for invalid data."""
     if (written := plan_of_data(given)) is not None:
         return written
     data = plain_data(given, "The plan")
@@ -86,7 +86,9 @@ def plan_of(given: Any) -> PlanSpec:
     if len(steps) > MAX_PLAN_STEPS:
         raise SettingsError(f"The plan has more than {MAX_PLAN_STEPS:,} steps", "Split it")
     problems = [step.get("problem") if isinstance(step, dict) else None for step in steps]
-    bare = [{key: value for key, value in step.items() if key != "problem"} if isinstance(step, dict) else step for step in steps]
+    bare = [
+        {key: value for key, value in step.items() if key != "problem"} if isinstance(step, dict) else step for step in steps
+    ]
     node = node_of({key: value for key, value in {**data, "steps": bare}.items() if value is not None})
     assert isinstance(node, MappingNode), "it is a mapping"
     read = read_plan(node, Problems())
@@ -99,7 +101,7 @@ def plan_of(given: Any) -> PlanSpec:
 
 
 class _Hands:
-    """Does the steps of one execution of a plan, and has their results."""
+    """Runs the steps of one plan execution and collects their results."""
 
     def __init__(self, call: ActionCall, plan: PlanSpec, given: list[StepResult]) -> None:
         self._call = call
@@ -110,22 +112,22 @@ class _Hands:
         self._ids = result_ids(plan)
         own = self._ids if plan.form == "chat" else [step.id or "" for step in plan.steps]
         self._outputs = {position: before[name] for position, name in enumerate(own) if name in before}
-        """The results that steps can refer to, now or before, by their places."""
+        """Results that steps can refer to, old and new, by step index."""
         self.known = frozenset(self._outputs)
-        """The places of the steps that had one before."""
+        """Indexes of the steps that already had a result."""
         self._first: dict[tuple[str, bytes], int] = {}
-        """The place of the first step that makes a call, by the call as it is written."""
+        """Index of the first step with each call, by the call as written."""
         self._taken: dict[int, StepResult] = {}
-        """The new results, by place."""
+        """New results by step index."""
         self._window = CallWindow()
         self._called = [*given]
-        """The results of calls, with those that the action was given."""
+        """Results of calls, including those in the action's input."""
         self._seen = 0
-        """How many of them the window has taken in: it is only needed when a call is made again."""
+        """Number of these results in the window, which is updated only when a call repeats."""
         self._made = {call_key(call) for call, _ in calls_of(given)}
 
     async def do(self, execution: Execution) -> None:
-        """Do a step, and take its result."""
+        """Run a step and store its result."""
         does, position = execution.node.does, int(execution.node.id)
         if depends_on := self._plan.steps[position].depends_on:
             done = self._done()
@@ -141,15 +143,15 @@ class _Hands:
         if result is None:
             return
         self._taken[position] = self._outputs[position] = result
-        if result["error"] not in (None, DUPLICATE) and self._plan.form == "planner":  # a blocked repeat is no failure
+        if result["error"] not in (None, DUPLICATE) and self._plan.form == "planner":  # a blocked repeat is not a failure
             execution.is_last = await self._call.failed(result["name"], result["error"])
 
     def _done(self) -> dict[int, StepResult]:
-        """Return the results of a chat's steps, by their numbers."""
+        """Return the results of a chat plan, by step number."""
         return {number_of(self._plan.steps[position], position): result for position, result in self._outputs.items()}
 
     async def end(self) -> list[StepResult]:
-        """Return the new results in the order of the plan."""
+        """Return the new results in plan order."""
         taken = [self._taken[position] for position in sorted(self._taken)]
         if self._plan.form == "chat" and (failed := next((result for result in taken if result["error"] is not None), None)):
             await self._call.failed(failed["name"], failed["error"])
@@ -171,7 +173,7 @@ class _Hands:
         return await asked(self._call, str(position), self._ids[position], does.question)
 
     async def _tool(self, does: Call, execution: Execution, position: int) -> StepResult | None:
-        """Call a tool, but for a repeat or with arguments missing."""
+        """Call a tool, unless the call repeats another or lacks arguments."""
         call, key, block, error = ToolCall(does.name, does.args, execution.place.path), None, None, None
         if does.is_guarded:
             key = call_key(call)
@@ -206,14 +208,14 @@ class _Hands:
         return result
 
     def _window_now(self) -> CallWindow:
-        """Return the window over all calls with results."""
+        """Return the window, updated with all calls that have results."""
         for call, result in calls_of(self._called, self._seen):
             note_call(self._window, call, result)
         self._seen = len(self._called)
         return self._window
 
     async def _prompt(self, does: Prompt, execution: Execution, position: int) -> StepResult:
-        """Ask a model, or an agent with tools."""
+        """Run the step with a model, or with an agent that has tools."""
         call, step, key = self._call, self._plan.steps[position], str(position)
         prompt, system = _words(step, self._done()), PROMPT.read_text(encoding="utf-8").strip()
         if not does.is_agent:
@@ -239,14 +241,14 @@ _WORK: dict[type, Callable[..., Awaitable[StepResult | None]]] = {
 
 
 def _words(step: PlanStep, done: Mapping[int, StepResult]) -> str:
-    """Return what an agent or a model is asked: the step, and the results that it depends on, one a line."""
+    """Return a step's prompt: the step, and the results that it depends on, one per line."""
     before = [f"{number}: {msgspec.json.encode(done[number]['result']).decode()}" for number in step.depends_on]
     results = "\n".join(["\n\nResults of the steps before it, as JSON:", *before]) if before else ""
     return f"{step.description or step.type}{results}"
 
 
 def _missing(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of the arguments that a call lacks; empty if it lacks none."""
+    """Return the schema of the call's missing arguments; empty if there are none."""
     required = schema.get("required")
     names = [*filterfalse(arguments.__contains__, required)] if isinstance(required, list) else []
     if not names:

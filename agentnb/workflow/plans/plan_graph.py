@@ -1,4 +1,4 @@
-"""Compiles a plan of either shape to its graph: the steps that are left to do, in the order in which they may begin."""
+"""Compiles a plan of either form to a graph of its remaining steps, in the order in which they may begin."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Abort(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """Asks the person."""
+    """Asks the user."""
 
     question: PlanQuestion
 
 
 class Fail(NamedTuple):
-    """Cannot be done."""
+    """Fails with an error."""
 
     error: str
 
@@ -45,9 +45,9 @@ class Prompt(NamedTuple):
 
 
 def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: Toolbox) -> Graph:
-    """Return the graph of a plan that the task with this path runs. ``left_out``: the places of steps that are not done.
+    """Compile the plan of the task with this path. ``left_out``: indexes of steps to omit.
 
-    Steps that do nothing are no nodes.
+    Steps that do nothing get no node.
     """
     is_chat, nodes, steps = plan.form == "chat", [], plan.steps
     awaited = _awaited(plan) if is_chat else dict[int, list[int]]()
@@ -78,7 +78,7 @@ def _does_nothing(step: PlanStep) -> bool:
 
 
 def _work(step: PlanStep) -> Abort | Ask | Call | Fail:
-    """Return what a planner's step does."""
+    """Return the work of a planner's step."""
     if step.problem is not None:
         return Fail(step.problem)
     if step.type == TOOL:
@@ -89,7 +89,7 @@ def _work(step: PlanStep) -> Abort | Ask | Call | Fail:
 
 
 def _chat_work(step: PlanStep, tools: Toolbox) -> Call | Fail | Prompt:
-    """Return what a chat's step does."""
+    """Return the work of a chat plan's step."""
     if step.problem is not None:
         return Fail(step.problem)
     try:
@@ -106,18 +106,20 @@ def _call(step: PlanStep, name: str, *, is_guarded: bool = False) -> Call:
 
 
 def result_ids(plan: PlanSpec) -> list[str]:
-    """Return the ids of the results of the steps."""
+    """Return the result ids of the steps."""
     prefix, is_chat = plan.id or "step", plan.form == "chat"
-    return [step.id or f"{prefix}-{number_of(step, position) if is_chat else position}" for position, step in enumerate(plan.steps)]
+    return [
+        step.id or f"{prefix}-{number_of(step, position) if is_chat else position}" for position, step in enumerate(plan.steps)
+    ]
 
 
 def number_of(step: PlanStep, position: int) -> int:
-    """Return the number of a chat's step."""
+    """Return the number of a chat plan's step."""
     return step.number or position + 1
 
 
 def _awaited(plan: PlanSpec) -> dict[int, list[int]]:
-    """Return for each step of a chat's plan the steps that it depends on, or whose outputs its arguments read; all by place."""
+    """Return the dependencies of each step of a chat plan, declared or read by its arguments; all by index."""
     places: dict[int, list[int]] = {}
     for position, step in enumerate(plan.steps):
         places.setdefault(number_of(step, position), []).append(position)
@@ -125,15 +127,15 @@ def _awaited(plan: PlanSpec) -> dict[int, list[int]]:
     for position, step in enumerate(plan.steps):
         dependencies[position] = [dependency for number in step.depends_on for dependency in places.get(number, ())]
         for _, reference in references_in(step.args or {}):
-            with suppress(SettingsError):  # which its step says
+            with suppress(SettingsError):  # reported by the step
                 dependencies[position].append(target_of(reference)[0])
     return dependencies
 
 
 def _in_waves(awaited: Mapping[int, Collection[int]]) -> Iterator[tuple[int, bool]]:
-    """Yield the places of the steps of a chat's plan: in each wave those whose dependencies are settled.
+    """Yield the step indexes of a chat plan in waves; each wave has the steps whose dependencies are met.
 
-    With each comes whether another one is in its wave: for one that is alone all later ones wait.
+    The flag is True if the wave has several steps; a lone step blocks all later ones.
     """
     pending = dict.fromkeys(awaited)
     while pending:

@@ -1,4 +1,4 @@
-"""The results of plan steps: plain tuples ``(id, name, args, result, error)``, as planners and task files see them."""
+"""Results of plan steps: objects with ``id``, ``name``, ``args``, ``result`` and ``error``, for planners and task files."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ FIELDS = ("id", "name", "args", "result", "error")
 
 
 def step_result(step: str, name: str, args: Any, result: Any = None, error: str | None = None) -> StepResult:
-    """Return the result of a step."""
+    """Build the result of a step."""
     return {"id": step, "name": name, "args": args, "result": result, "error": error}
 
 
 def answer_result(step: str, question: PlanQuestion, answer: Mapping[str, Any]) -> StepResult:
-    """Return what the person did with a question. ``answer``: ``{action, content}``, without content if they gave none.
+    """Return the user's response to a question as a step result. ``answer``: ``{action, content}``; content may be absent.
 
-    A text that answers a question without fields is the field ``answer`` of the content.
+    A text that answers a question without fields becomes the field ``answer`` of the content.
     """
     response = {key: value for key, value in answer.items() if value is not None}
     if isinstance(response.get("content"), str):
@@ -39,7 +39,7 @@ def answer_result(step: str, question: PlanQuestion, answer: Mapping[str, Any]) 
 
 
 async def asked(call: ActionCall, key: str, step: str, question: PlanQuestion, about: ToolCall | None = None) -> StepResult:
-    """Ask the person, also for arguments that the call ``about`` lacks, and return what they did as a result."""
+    """Ask the user, also for arguments missing from the call ``about``, and return the response as a step result."""
     message = question.data["message"]
     try:
         checked_schema(question.asked_schema, "requestedSchema", "")
@@ -49,7 +49,7 @@ async def asked(call: ActionCall, key: str, step: str, question: PlanQuestion, a
 
 
 def given_results(value: Any) -> list[StepResult]:
-    """Return the results that an action was given; raise `SettingsError` for what are none."""
+    """Return the results in an action's input. Raises `SettingsError` for anything else."""
     items = value if isinstance(value, list | tuple) else [] if value is None else [value]
     for item in items:
         if not isinstance(item, Mapping) or not isinstance(item.get("name"), str):
@@ -58,21 +58,21 @@ def given_results(value: Any) -> list[StepResult]:
 
 
 def last_of_each_call(results: Sequence[StepResult]) -> list[StepResult]:
-    """Return the last result of each call, in their order: what a planner is shown."""
+    """Return the last result of each call, in order, as shown to a planner."""
     last = {_key(result): index for index, result in enumerate(results)}
     return [results[index] for index in sorted(last.values())]
 
 
 def calls_of(results: Sequence[StepResult], start: int = 0) -> list[tuple[ToolCall, StepResult]]:
-    """Return the calls that these are the results of, from a place on, with their results."""
+    """Return the calls and results from index ``start`` on."""
     pairs = [(index, result) for index, result in enumerate(results[start:], start) if result["name"] != ELICITATION]
     return [(ToolCall(result["name"], result["args"] or {}, str(index)), result) for index, result in pairs]
 
 
 def guard_of(given: Any) -> DuplicateGuard | None:
-    """Return the duplicate guard of an input: its settings by name, null for the usual ones; none for false.
+    """Return the duplicate guard of an input: settings by name, null for the defaults; None for false.
 
-    Raises `SettingsError` for what it has not.
+    Raises `SettingsError` for unknown settings.
     """
     if given is False:
         return None
@@ -86,7 +86,7 @@ def guard_of(given: Any) -> DuplicateGuard | None:
 
 
 def note_call(window: CallWindow, call: ToolCall, result: StepResult) -> None:
-    """Take a call with its result into the window, once, however often it was tried."""
+    """Add a call and its result to the window, once per step regardless of retries."""
     if result["error"] == DUPLICATE:
         window.blocked(call)
         return
@@ -97,14 +97,14 @@ def note_call(window: CallWindow, call: ToolCall, result: StepResult) -> None:
 
 
 def last_output(results: Sequence[StepResult], call: ToolCall) -> Any:
-    """Return the last output of the same call that succeeded; None if there is none."""
+    """Return the last successful output of an equal call, or None."""
     key = call_key(call)
     same = [result for result in results if result["error"] is None and _key(result) == key]
     return same[-1]["result"] if same else None
 
 
 def referred_output(result: StepResult | None, place: int) -> Any:
-    """Return the output that a reference reads; ``place``: that of the step. Raises `SettingsError` if there is none."""
+    """Return the output that a reference reads; ``place``: index of its step. Raises `SettingsError` if missing."""
     if result is None:
         raise SettingsError(f"$step[{place}] has no result", "A reference reads an earlier step that has one")
     if result["result"] is None and result["error"] is not None:

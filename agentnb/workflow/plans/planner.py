@@ -1,4 +1,4 @@
-"""The actions of plans: ``llm/core:plan`` asks a model for a plan, for the answer, or for what only the person knows."""
+"""The action ``llm/core:plan``, which asks a model for a plan, an answer, or a question to the user."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ async def plan(call: ActionCall) -> dict[str, Any]:
     """Return the next plan, or the answer: the action ``llm/core:plan``.
 
     Input: ``query``, ``context``, ``model``, ``tools`` (names; by default all of the run), ``results``, ``transcript``, and
-    ``promptTemplate``.
-    What the plan asks the person is asked here, and the planner goes on with the answer among the results.
+    ``promptTemplate``. A question in the plan is asked here; planning then continues with its answer among the results.
     """
     fields, results = call.input, given_results(call.input.get("results"))
     texts = {"query": text_of(fields.get("query")), "context": text_of(fields.get("context"))}
@@ -60,7 +59,7 @@ async def plan(call: ActionCall) -> dict[str, Any]:
 
 
 def _request(template: str, known: Mapping[str, Any], tools: tuple[ToolSpec, ...], results: Sequence[StepResult]) -> Request:
-    """Return the request for the next plan. Equal calls among the results are shown once, with the last result."""
+    """Return the request for the next plan. Equal calls among the results appear once, with the last result."""
     query, shown = known["query"], last_of_each_call(results)
     listed = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools]
     system = "" if has_place(template, "context") else known["context"]
@@ -69,7 +68,7 @@ def _request(template: str, known: Mapping[str, Any], tools: tuple[ToolSpec, ...
 
 
 def _understood(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[PlanSpec, str | None]:
-    """Return the plan of a reply, with an id of its own and one for each step, and the answer if it is one."""
+    """Parse a reply: return its plan, with unique ids for the plan and its steps, and its answer if there is one."""
     if reply.stop_reason in CUT:
         raise BrokenReply("The model's plan was cut off at its limit of tokens", "Give it a higher max_tokens, or ask for less")
     read = plan_in_reply(reply.text, reply.calls)
@@ -87,14 +86,18 @@ def _understood(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[Plan
 
 
 def _begun(transcript: Any, query: str) -> list[dict[str, Any]]:
-    """Return the transcript so far, with the question of the person as its last word of theirs."""
-    messages = [dict(message) for message in transcript if isinstance(message, Mapping)] if isinstance(transcript, list | tuple) else []
+    """Return the transcript so far, ending with the user's question."""
+    messages = (
+        [dict(message) for message in transcript if isinstance(message, Mapping)]
+        if isinstance(transcript, list | tuple)
+        else []
+    )
     last = next((message.get("content") for message in reversed(messages) if message.get("role") == "user"), None)
     return messages if last == query or not query else [*messages, {"role": "user", "content": query}]
 
 
 for _action in (plan, run_plan):
-    _action.keeps_input = True  # type: ignore[attr-defined]  # it changes nothing in it, so its input is no copy
+    _action.keeps_input = True  # the input is not modified, so it needs no copy
 PLAN_ACTIONS: Mapping[str, Action] = MappingProxyType({PLANNING: plan, EXECUTION: run_plan})
 ACTION_NAMES = frozenset(map(tool_of_word, PLAN_ACTIONS))
-"""The same as if they were names of tools."""
+"""The action names as tool names."""
