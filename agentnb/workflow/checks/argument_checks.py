@@ -30,19 +30,19 @@ def check_arguments(
 
     ``refers``: whether a text holds references, whose values are not known yet.
     """
-    given = plain_data(arguments)
-    later = [place for place, text in texts_with_places(given) if refers(text)]
+    values = plain_data(arguments)
+    later = [path for path, text in texts_with_places(values) if refers(text)]
     try:
-        errors = schema_errors(schema, given)
+        errors = schema_errors(schema, values)
     except UnusableSchema as error:
         problems.warn(line_at if isinstance(line_at, int) else line_at(()), f"{where}: {name}: {error}")
         return
-    known = schema.get("properties") or {}
-    for wrong in errors:
-        if not _depends_on(wrong, later):
-            what = f"there is no argument {', '.join(wrong.unexpected)}" if wrong.unexpected else wrong.sentence
-            closest = [] if wrong.where else [hint for one in wrong.unexpected if (hint := near(one, known))]
-            line = line_at if isinstance(line_at, int) else line_at(wrong.where)
+    properties = schema.get("properties") or {}
+    for mismatch in errors:
+        if not _depends_on(mismatch, later):
+            what = f"there is no argument {', '.join(mismatch.unexpected)}" if mismatch.unexpected else mismatch.sentence
+            closest = [] if mismatch.where else [hint for argument in mismatch.unexpected if (hint := near(argument, properties))]
+            line = line_at if isinstance(line_at, int) else line_at(mismatch.where)
             problems.add(line, f"{where}: {name}: {what}", closest[0] if closest else _signature(schema))
 
 
@@ -50,7 +50,7 @@ def _depends_on(error: SchemaError, later: Sequence[Place]) -> bool:
     """Return whether an error is about what a reference will put there."""
     where = error.where
     return any(
-        where[: len(place)] == place or (place[: len(where)] == where and error.keyword not in _OF_SEVERAL) for place in later
+        where[: len(path)] == path or (path[: len(where)] == where and error.keyword not in _OF_SEVERAL) for path in later
     )
 
 
@@ -79,6 +79,6 @@ def warn_of_other_form(node: ScalarNode, where: str, problems: Problems, own: Sp
     """Warn of expressions in the other spelling, outside of the file's own. Raises `ExpressionError` for one that is none."""
     pattern, hint = _OTHERS[own]
     outside = (piece for piece in pieces(node.text, own) if isinstance(piece, str)) if pattern.search(node.text) else ()
-    if (found := next(filter(None, map(pattern.search, outside)), None)) is not None:
-        line = node.line_of(node.text.find(found[0]))
-        problems.warn(line, f"{where}: {found[0][:80]} stays as it is written", hint, code=OTHER_FORM)
+    if (match := next(filter(None, map(pattern.search, outside)), None)) is not None:
+        line = node.line_of(node.text.find(match[0]))
+        problems.warn(line, f"{where}: {match[0][:80]} stays as it is written", hint, code=OTHER_FORM)

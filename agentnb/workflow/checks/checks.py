@@ -37,12 +37,12 @@ def check_workflow(
     ``agents``: names of agents that are passed in Python; ``tools`` and ``inputs``: the names that there are, if that is known;
     of tools with their schemas, the arguments of tool steps are checked too.
     """
-    tree, known = StepTree(spec.steps), dict.fromkeys([*spec.agents, *agents])
+    tree, agent_names = StepTree(spec.steps), dict.fromkeys([*spec.agents, *agents])
     if tools is not None:
-        tools = _with_words(tools, names_of_tool_steps(one.step for one in tree.all))
+        tools = _with_words(tools, names_of_tool_steps(located.step for located in tree.all))
     for located in tree.all:
-        _check_names(located, tree, known, places, problems, tools)
-    _check_sub_agents(spec.agents, known, places, problems)
+        _check_names(located, tree, agent_names, places, problems, tools)
+    _check_sub_agents(spec.agents, agent_names, places, problems)
     checks = ReferenceChecks(tree, spec.agents, places, problems, agents, inputs)
     checks.check()
     FlowChecks(spec, tree, checks.reads, places, problems).check()
@@ -94,21 +94,21 @@ def known_tools(
     """Return the tools with the words of agents that name MCP servers, and note what agents name that is none of them."""
     if tools is None:
         return None
-    known = _with_words(tools, (name for agent in agents.values() for name in agent.tools))
+    known_names = _with_words(tools, (name for agent in agents.values() for name in agent.tools))
     for agent in agents.values():
         for name in agent.tools:
-            if name not in known and name not in GROUPS and not is_named(name, known):
-                note_no_tool(name, known, problems, places.line(agent.name, "tools"), f'agent "{agent.name}"')
-    return known
+            if name not in known_names and name not in GROUPS and not is_named(name, known_names):
+                note_no_tool(name, known_names, problems, places.line(agent.name, "tools"), f'agent "{agent.name}"')
+    return known_names
 
 
 def _check_sub_agents(agents: Mapping[str, AgentSpec], known: Collection[str], places: SourceMap, problems: Problems) -> None:
     for name, agent in agents.items():
         line = places.line(name, SUB_AGENTS, agent.line)
-        for other in agent.sub_agents:
-            if other not in known:
-                what = f'agent "{name}": {SUB_AGENTS}: agent "{other}" not found in agents'
-                problems.add(line, what, partial(near, other, known))
+        for sub_agent in agent.sub_agents:
+            if sub_agent not in known:
+                what = f'agent "{name}": {SUB_AGENTS}: agent "{sub_agent}" not found in agents'
+                problems.add(line, what, partial(near, sub_agent, known))
     try:
         delegation_order(agents)
     except DelegationCircle as circle:
@@ -126,10 +126,10 @@ def _with_words(tools: Collection[str], words: Iterable[str]) -> Collection[str]
 
 def _not_seen(wanted: str, viewer: Located, tree: StepTree, seen: Collection[str]) -> tuple[str, Hint]:
     """Return why a step does not see the output of another, and what to write instead."""
-    found = tree.by_id.get(wanted)
-    if found is None or isinstance(found.step, GotoStep):
+    target = tree.by_id.get(wanted)
+    if target is None or isinstance(target.step, GotoStep):
         return f'there is no step "{wanted}"', partial(near, wanted, seen)
-    outermost = found.blocks[0].step
+    outermost = target.blocks[0].step
     if viewer.blocks and viewer.blocks[0].step.path == outermost.path:
         return f"{wanted} runs at the same time, and its output is not seen here", ""
     return f"{wanted} is in the {outermost.kind} block {outermost.id}", f"Write {outermost.id}"

@@ -31,8 +31,8 @@ def _certain_agents(steps: Sequence[Step]) -> Iterator[AgentStep]:
     for step in steps:
         if not _is_handled(step):
             inner = step.steps if isinstance(step, ParallelStep) else (step,)
-            yield from (one for one in inner if isinstance(one, AgentStep) and not _is_handled(one))
-        if any(isinstance(one, GotoStep | HumanStep) or one.end or one.on_error.goto is not None for one in walk(step)):
+            yield from (nested for nested in inner if isinstance(nested, AgentStep) and not _is_handled(nested))
+        if any(isinstance(nested, GotoStep | HumanStep) or nested.end or nested.on_error.goto is not None for nested in walk(step)):
             return  # it may end here, go elsewhere, or be resumed by a process that has the key
 
 

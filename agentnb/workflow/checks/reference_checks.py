@@ -75,7 +75,7 @@ class ReferenceChecks:
             self._check_id(text.strip(), use, where)
             return
         try:
-            found = references(text)
+            read_paths = references(text)
         except ExpressionError as error:
             self.problems.add(use.node.line_of(text.find("{{")), f"{where}: {error.what}", error.advice)
             return
@@ -86,10 +86,10 @@ class ReferenceChecks:
         warn_of_other_form(use.node, where, self.problems, OF_WORKFLOWS)
         located = self.tree.by_path.get(use.owner)  # the text is rendered for it, or for those that the agent works on
         seen_from = self.tree.users.get(use.owner, []) if use.is_of_agent else [located] if located else []
-        self.left -= 1 + len(found) * max(1, len(seen_from))
+        self.left -= 1 + len(read_paths) * max(1, len(seen_from))
         if self.left < 0:
             return
-        for reference in found:
+        for reference in read_paths:
             line, written = use.node.line_of(reference.place), f"{where}: {{{{ {reference.written} }}}}"
             check = _Check(self, seen_from, reference, partial(self._note, line, written))
             if use.owner == OF_WORKFLOW and reference.root in ("$item", "$index"):
@@ -97,7 +97,7 @@ class ReferenceChecks:
             if not self.places.unread.intersection(reference.parts[:1]):
                 check.run(self.inputs)
             if check.step_id:
-                self.reads += [Read(one.step.path, check.step_id, written, line) for one in seen_from]
+                self.reads += [Read(viewer.step.path, check.step_id, written, line) for viewer in seen_from]
 
     def _note(self, line: int, where: str, what: str, hint: Hint = "", code: str = "") -> None:
         self.problems.add(line, f"{where}: {what}", hint, code)
@@ -140,7 +140,7 @@ class _Check:
         elif (
             root in ("$item", "$index")
             and self.seen_from
-            and not any(around.step.kind == "map" for one in self.seen_from for around in one.around)
+            and not any(around.step.kind == "map" for viewer in self.seen_from for around in viewer.around)
         ):
             self.note(f"there is no {root} here", ONLY_IN_MAPS)
         elif root in ("$prompt", "$index") and self.reference.parts:
@@ -153,7 +153,7 @@ class _Check:
         part = self.reference.parts[0]
         if part is None:
             return
-        inner = {id(one): one for viewer in self.seen_from if viewer.blocks for one in [self.checks.tree.beside(viewer)]}
+        inner = {id(steps): steps for viewer in self.seen_from if viewer.blocks for steps in [self.checks.tree.beside(viewer)]}
         visible = ChainMap(self.checks.tree.in_no_block, *inner.values())  # and in the blocks around those of the same child
         if not isinstance(part, str) or part not in visible:
             self._not_visible(str(part), visible)
@@ -162,20 +162,20 @@ class _Check:
         self._check_entry(visible[part], 1)
 
     def _not_visible(self, part: str, visible: Mapping[str, Step]) -> None:
-        other = self.checks.tree.by_id.get(part)
-        if other is None:
+        target = self.checks.tree.by_id.get(part)
+        if target is None:
             self.note(f"there is no step {part}", lambda: near(part, visible))
-        elif isinstance(other.step, GotoStep):
+        elif isinstance(target.step, GotoStep):
             self.note(f"{part} is a goto, and has no output", lambda: near(part, visible))
-        elif outer := next((one.step.id for one in other.blocks if one.step.kind == "map"), ""):
+        elif outer := next((block.step.id for block in target.blocks if block.step.kind == "map"), ""):
             self.note(f"{part} is in the map {outer}, which has one output for each item", f"Write $steps.{outer}.output[0]")
         else:
-            path = ".outputs.".join([*(one.step.id for one in other.blocks), part])
-            around = {one.step.path for viewer in self.seen_from for one in viewer.blocks}
-            if not around.isdisjoint(one.step.path for one in other.blocks):
+            path = ".outputs.".join([*(block.step.id for block in target.blocks), part])
+            around = {block.step.path for viewer in self.seen_from for block in viewer.blocks}
+            if not around.isdisjoint(block.step.path for block in target.blocks):
                 self.note(f"{part} runs at the same time, and its output is not seen here", "Read it after the block")
             else:
-                self.note(f"{part} is in the parallel block {other.blocks[0].step.id}", f"Write $steps.{path}.output")
+                self.note(f"{part} is in the parallel block {target.blocks[0].step.id}", f"Write $steps.{path}.output")
 
     def _check_entry(self, step: Step, done: int) -> None:
         """Check what the parts from ``done`` name of a step."""
@@ -224,19 +224,19 @@ class _Check:
             self.note(f"{path} has no {part}", lambda: near(part, children))
 
     def _check_output(self, step: Step, done: int) -> None:
-        rest = self.reference.parts[done:]
-        if not rest:
+        remaining = self.reference.parts[done:]
+        if not remaining:
             return
         if isinstance(step, ConditionStep):
-            self.note(f"{self.reference.upto(done)} is true or false, and has no {rest[0]}")
+            self.note(f"{self.reference.upto(done)} is true or false, and has no {remaining[0]}")
         if not isinstance(step, AgentStep) or step.agent in self.checks.given or step.agent not in self.checks.agents:
             return
         schema = self.checks.agents[step.agent].structured_output
-        written = ".".join(str(part) for part in rest if part is not None)
+        written = ".".join(str(part) for part in remaining if part is not None)
         if schema is None:
             hint = f"Give the agent {step.agent} a structured_output that has it"
             self.note(f"{written} is read in the output of {step.id}, which is free text", hint, UNDECLARED)
-        elif lacks := _lacks(schema, rest):
+        elif lacks := _lacks(schema, remaining):
             self.note(f"the structured_output of {step.agent} declares no {lacks[0]}", near(*lacks), UNDECLARED)
 
 

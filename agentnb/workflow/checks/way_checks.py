@@ -56,9 +56,9 @@ def warn_of_ways(graph: Graph, problems: Problems, located: Callable[[str], tupl
 
 def _closure(first: Iterable[str], onward: Mapping[str, Iterable[str]]) -> set[str]:
     """Return the paths that can be reached from these."""
-    found, left = set[str](), [*first]
-    while left:
-        if (path := left.pop()) not in found:
-            found.add(path)
-            left += onward.get(path, ())
-    return found
+    reached, pending = set[str](), [*first]
+    while pending:
+        if (path := pending.pop()) not in reached:
+            reached.add(path)
+            pending += onward.get(path, ())
+    return reached

@@ -37,13 +37,13 @@ class ActionTable:
 
     def note(self, file: TaskFile, problems: Problems, *, checks_arguments: bool = True) -> None:
         """Note in ``problems`` all actions of a file that are no action and no tool, and arguments that do not fit."""
-        table, own = replace(self, tools=self.tools.with_words(file.actions)), [one.spec.name for one in self.tools]
+        table, own = replace(self, tools=self.tools.with_words(file.actions)), [tool.spec.name for tool in self.tools]
         for node, call in file.graph.calls():
             where, name = f"task {node.path}", tool_of_word(call.name)
             if not table.may_have(call.name):
                 what = f"there is no action {call.name}, and no tool {name}"
-                place = node.line, where.removesuffix(HANDLER)
-                note_no_tool(name, own, problems, *place, what=what, actions=self.actions)
+                location = node.line, where.removesuffix(HANDLER)
+                note_no_tool(name, own, problems, *location, what=what, actions=self.actions)
             elif checks_arguments and (tool := self.tools.get(name)) is not None:
                 name, schema = tool.spec.name, tool.spec.input_schema
                 check_arguments(name, schema, call.args, _has_expressions, problems, where, node.line)

@@ -74,14 +74,14 @@ class Calls:
         call = execution.node.does
         if call is None:
             return _nothing, {}
-        given, function = dict(call.args), self._actions.actions.get(call.name)
+        arguments, function = dict(call.args), self._actions.actions.get(call.name)
         if execution.problem is None and not call.is_constant:
             try:
-                given = rendered(given, execution.place.scope, is_copied=not getattr(function, "keeps_input", False))
+                arguments = rendered(arguments, execution.place.scope, is_copied=not getattr(function, "keeps_input", False))
             except ExpressionError as error:
                 execution.problem = error
-        inputs = given if execution.problem is None else None
-        return partial(self._act, call, function, given, execution), {"agent": self.label(execution.node), "inputs": inputs}
+        inputs = arguments if execution.problem is None else None
+        return partial(self._act, call, function, arguments, execution), {"agent": self.label(execution.node), "inputs": inputs}
 
     async def _act(self, does: Call, function: Action | None, given: Any, execution: Execution, attempt: Attempt) -> Any:
         if function is None:

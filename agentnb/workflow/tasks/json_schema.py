@@ -63,14 +63,14 @@ def tasks_schema() -> dict[str, Any]:
 
     It says less than `agentnb.workflow.tasks.task_file`: which names there are, and what expressions mean, is not in it.
     """
-    found = properties_of(TaskFile, _BY_KEY, _LEAST)
+    properties = properties_of(TaskFile, _BY_KEY, _LEAST)
     of_file = {
-        "name": found["name"],
-        "description": found["description"],
-        "init": found["init"] | _variables(),
-        "vars": found["init"] | _variables(),
+        "name": properties["name"],
+        "description": properties["description"],
+        "init": properties["init"] | _variables(),
+        "vars": properties["init"] | _variables(),
         **{key: {"$ref": "#/$defs/block"} for key in STAGES},
-        **{key: found[key] for key in ("max_loop_iterations", "max_plan_iterations", "approval")},
+        **{key: properties[key] for key in ("max_loop_iterations", "max_plan_iterations", "approval")},
         "limits": limits_schema(OF_WORKFLOWS),
     }
     defs = {"block": _block(), "task_or_block": _task_or_block(), **_parts()}

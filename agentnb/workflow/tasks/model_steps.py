@@ -46,17 +46,17 @@ class ModelSteps:
 
         A reply that a process that died had got is taken from the log. Raises `FailedStep` if there is none.
         """
-        step, place = call_step(around, key)
+        step, step_place = call_step(around, key)
         chosen = self._chosen(around.path, model)
 
         async def work(attempt: Attempt) -> dict[str, Any]:
             reply = await self._models.ask(request, operation, chosen)
-            made = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in reply.message.calls]
-            answer = {"id": uuid4().hex, "text": reply.message.text, "calls": made, "stop_reason": reply.stop_reason}
+            call_data = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in reply.message.calls]
+            answer = {"id": uuid4().hex, "text": reply.message.text, "calls": call_data, "stop_reason": reply.stop_reason}
             return dict(plain_data(answer, f"The reply of {chosen.name}"))
 
-        answer = await self._steps.attempts(step, place, work, agent=chosen.name, title=operation)
-        calls = tuple([ToolCall(one["name"], one["arguments"], one["id"]) for one in answer["calls"]])
+        answer = await self._steps.attempts(step, step_place, work, agent=chosen.name, title=operation)
+        calls = tuple([ToolCall(call["name"], call["arguments"], call["id"]) for call in answer["calls"]])
         return ModelAnswer(answer["id"], answer["text"], calls, answer["stop_reason"] or "")
 
     def _chosen(self, path: str, name: str | None) -> Model:

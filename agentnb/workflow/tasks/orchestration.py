@@ -50,7 +50,7 @@ def task_orchestration(
     """
     values = first_values(file, inputs)
     named = values.get("tools")
-    words = [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
+    words = [word for word in named if isinstance(word, str)] if isinstance(named, list) else []
     toolbox = Toolbox(tools).with_words([*file.actions, *file.approval.tool_names, *words])
     table = ActionTable(toolbox, actions or {})
     table.check(file)
@@ -96,12 +96,12 @@ def _price_check(models: Mapping[str, Any]) -> Callable[[Budget], None] | None:
 
 def first_values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the variables that a run begins with; raise `SettingsError` for an input that the file does not name."""
-    known = dict.fromkeys([*file.variables, *file.inputs, *ALWAYS_KNOWN])
+    names = dict.fromkeys([*file.variables, *file.inputs, *ALWAYS_KNOWN])
     for name in inputs:
-        if name not in known:
-            raise SettingsError(f"The task file has no input {name}", near(name, known))
+        if name not in names:
+            raise SettingsError(f"The task file has no input {name}", near(name, names))
     values: dict[str, Any] = dict(plain_data(dict(inputs), "The inputs"))
-    seen = ChainMap(values, dict.fromkeys(known.keys() - {"query", *file.variables, *values}))  # the prompt is not known yet
+    seen = ChainMap(values, dict.fromkeys(names.keys() - {"query", *file.variables, *values}))  # the prompt is not known yet
     for name, value in file.variables.items():
         if name not in values:
             values[name] = substituted(value, seen)

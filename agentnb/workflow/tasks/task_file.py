@@ -57,9 +57,9 @@ def read_tasks(
         return empty
     file = Fields(node, "task file", problems)
     file.refuse_unknown(OF_FILES, {"output": "The text of the run is the variable answer: set it in a post"})
-    key, *others = [one for one in STAGES if one in file] or ["stage"]
-    for other in others:
-        problems.add(file.line_of(other), f"task file: {key} and {other} are the same", "Keep one of them")
+    key, *others = [word for word in STAGES if word in file] or ["stage"]
+    for duplicate in others:
+        problems.add(file.line_of(duplicate), f"task file: {key} and {duplicate} are the same", "Keep one of them")
     places = ExpressionPlaces(problems)
     stage = _Stage(places, problems)
     tasks = stage.read(file, key)
@@ -142,18 +142,18 @@ def _approval(file: Fields) -> ApprovalRules:
     node, line = file.given("approval"), file.line_of("approval")
     if isinstance(node, ScalarNode):
         return ApprovalRules(mode=cast(ApprovalMode, file.choice("approval", MODES) or "auto"), line=line)
-    found = file.fields("approval", "approval")
-    if found is None:
+    section = file.fields("approval", "approval")
+    if section is None:
         return ApprovalRules()
-    found.refuse_unknown(("mode", "allow", "block"))
-    named = {key: frozenset(found.texts(key) or ()) for key in ("allow", "block")}
-    return ApprovalRules(mode=cast(ApprovalMode, found.choice("mode", MODES) or "auto"), **named, line=line)
+    section.refuse_unknown(("mode", "allow", "block"))
+    named = {key: frozenset(section.texts(key) or ()) for key in ("allow", "block")}
+    return ApprovalRules(mode=cast(ApprovalMode, section.choice("mode", MODES) or "auto"), **named, line=line)
 
 
 def _variables(fields: Fields, key: str, places: ExpressionPlaces) -> dict[str, Any]:
-    found = fields.fields(key, key)
-    places.add_texts(None if found is None else found.node, key)
-    entries = found.node.entries if found is not None else {}
+    section = fields.fields(key, key)
+    places.add_texts(None if section is None else section.node, key)
+    entries = section.node.entries if section is not None else {}
     for name, entry in entries.items():
         if not VARIABLE.fullmatch(name):
             fields.problems.add(entry.line, f'{key}: "{name}" is not a name of a variable', "Use letters, digits and _")

@@ -104,8 +104,8 @@ class TaskReader:
     def _call(self, fields: Fields, extra: tuple[str, ...], *, parses: bool = True) -> Call | None:
         action = self._action(fields)
         self._places.add_texts(fields.given("input"), f"{fields.where}: input", extra)
-        given = fields.mapping("input") or {}
-        return None if action is None else Call(name=action, args=given, parses=parses, is_constant=is_constant(given, "$"))
+        arguments = fields.mapping("input") or {}
+        return None if action is None else Call(name=action, args=arguments, parses=parses, is_constant=is_constant(arguments, "$"))
 
     def _expression(self, fields: Fields, key: str, extra: tuple[str, ...] = ()) -> str | None:
         text = fields.text(key)
@@ -128,8 +128,8 @@ class TaskReader:
         return {name: plain(entry.value) for name, entry in post.node.entries.items()}
 
     def _gotos(self, fields: Fields) -> tuple[Jump, ...]:
-        found = [self._goto(one, f"{fields.where}: goto") for one in fields.nodes("goto")]
-        return tuple(one for one in found if one is not None)
+        jumps = [self._goto(node, f"{fields.where}: goto") for node in fields.nodes("goto")]
+        return tuple(jump for jump in jumps if jump is not None)
 
     def _goto(self, node: Written, where: str) -> Jump | None:
         if not isinstance(node, MappingNode):
@@ -145,16 +145,16 @@ class TaskReader:
         return Jump(to=task, when=when, reason=when or "", line=fields.line_of("task"))
 
     def _handler(self, fields: Fields, path: str, extra: tuple[str, ...]) -> Node | None:
-        found = fields.fields("onError")
-        if found is None:
+        section = fields.fields("onError")
+        if section is None:
             return None
-        found.refuse_unknown(("action", "input"))
-        call = self._call(found, (*extra, "step", "error"), parses=False)
+        section.refuse_unknown(("action", "input"))
+        call = self._call(section, (*extra, "step", "error"), parses=False)
         if call is None:
-            found.add("", "there is no action", "Write onError: {action: service:method}")
+            section.add("", "there is no action", "Write onError: {action: service:method}")
             return None
         # Beside the path of the task, not under it: it may come after the task has ended.
-        return Node(kind="on_error", id=f"{path}{HANDLER}", path=f"{path}{HANDLER}", line=found.line, does=call)
+        return Node(kind="on_error", id=f"{path}{HANDLER}", path=f"{path}{HANDLER}", line=section.line, does=call)
 
     def _retry(self, fields: Fields) -> Retry:
         retry = fields.fields("retry")
@@ -182,8 +182,8 @@ class TaskReader:
         if isinstance(node, ScalarNode):
             if type(node.value) in (int, float) and cast(float, node.value) >= 0:
                 return float(cast(float, node.value))
-            if found := _DURATION.fullmatch(node.text.strip()):
-                return float(found[1]) * _SECONDS[found[2]]
+            if match := _DURATION.fullmatch(node.text.strip()):
+                return float(match[1]) * _SECONDS[match[2]]
         fields.add(node.line, f"{key} is not a duration: {kind_of(node)}", "Write 500ms, 1s, 5m or 1h")
         return None
 
@@ -208,16 +208,16 @@ class TaskReader:
         if task is None:
             return Node(**common)
         common |= {"is_beside": common["is_beside"] or wait is None, "timeout": self._timeout(fields.given("await"))}
-        each = Each(over=emit.data("forEach"), item_name=name, node=task, wait=wait or Await())
-        return Node(**{**common, "kind": "emit", "does": each})
+        work = Each(over=emit.data("forEach"), item_name=name, node=task, wait=wait or Await())
+        return Node(**{**common, "kind": "emit", "does": work})
 
     def _item_task(self, emit: Fields, path: str, name: str) -> Node | None:
         tasks = emit.fields("task")
         if tasks is None:
             return None
         if len(tasks.node.entries) != 1:
-            found = len(tasks.node.entries)
-            tasks.add("", f"exactly one task, keyed by its name, not {found}")
+            count = len(tasks.node.entries)
+            tasks.add("", f"exactly one task, keyed by its name, not {count}")
             return None
         ((key, entry),) = tasks.node.entries.items()
         self._take_name(key, entry.line)
@@ -225,7 +225,7 @@ class TaskReader:
             tasks.add(entry.line, f"{key} must be a mapping, not {kind_of(entry.value)}")
             return None
         fields = Fields(entry.value, f"task {path}/{key}", self._problems)
-        others = [other for other in TASK_KEYS if other not in ITEM_KEYS]
+        others = [word for word in TASK_KEYS if word not in ITEM_KEYS]
         hint = "Write it in the task around emit, which sees all results"
         _refuse(fields, others, "has no meaning in emit, where many of this task run at the same time", hint)
         fields.refuse_unknown(TASK_KEYS)
@@ -246,15 +246,15 @@ class TaskReader:
         node = fields.given("await")
         if node is None or isinstance(node, ScalarNode):
             return Await() if fields.flag("await") else None
-        found = fields.fields("await")
-        if found is None:
+        section = fields.fields("await")
+        if section is None:
             return None
-        found.refuse_unknown(("mode", "on", "timeout", "merge"))
-        on = found.texts("on") or ()
+        section.refuse_unknown(("mode", "on", "timeout", "merge"))
+        on = section.texts("on") or ()
         if on and "emit" in fields:
-            found.add("on", "on is for tasks in the background", "Leave it out: the tasks of the emit are awaited")
-        mode = cast(Literal["all", "first", "anyError"], found.choice("mode", ("all", "first", "anyError")) or "all")
-        merge = cast(Literal["append", "replace"], found.choice("merge", ("append", "replace")) or "append")
+            section.add("on", "on is for tasks in the background", "Leave it out: the tasks of the emit are awaited")
+        mode = cast(Literal["all", "first", "anyError"], section.choice("mode", ("all", "first", "anyError")) or "all")
+        merge = cast(Literal["append", "replace"], section.choice("merge", ("append", "replace")) or "append")
         return Await(mode=mode, on=on, merge=merge)
 
     def _timeout(self, node: Written | None) -> float | None:
