@@ -1,4 +1,4 @@
-"""Checks what the templates of a workflow name, before anything runs: steps, blocks and their children, inputs, items."""
+"""Checks of template references before the run: steps, blocks and their children, inputs, items."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from agentnb.workflow.form.step_tree import Located, StepTree
 from agentnb.workflow.templates.templates import BLOCK_OUTPUTS, TRUTHS, has_templates, references
 
 UNDECLARED = "W_UNDECLARED_PATH"
-"""The code of the warning that a path is read in the output of an agent without a ``structured_output`` that has it."""
+"""Warning code for a path in the output of an agent whose ``structured_output`` does not declare it."""
 ONLY_IN_MAPS = "Only the step of a map has one"
 MAX_READS = 100_000
-"""Paths in templates that are checked, those of an instruction once for each step that its agent works on."""
+"""Maximum template paths to check; those of an instruction count once per step of its agent."""
 OUTPUT_HINT = "Write the id of a step, or a template such as {{ $steps.ID.output }}"
 _OF_STEPS = ("output", "runs", "agent", "tool")
 _OF_BLOCKS = ("outputs", "steps", "order", "attempts")
 
 
 class Read(NamedTuple):
-    """A step that a template of another names."""
+    """A step read by another's template."""
 
     path: str
     """The step for which the template is rendered."""
     wanted: str
-    """The id of the step that it reads."""
+    """Id of the step read."""
     where: str
     """The template, for messages."""
     line: int
@@ -42,19 +42,19 @@ class Read(NamedTuple):
 
 @dataclass(slots=True)
 class ReferenceChecks:
-    """Notes what is wrong with templates."""
+    """Checks of all templates."""
 
     tree: StepTree
     agents: Mapping[str, AgentSpec]
     places: SourceMap
     problems: Problems
     given: Collection[str] = ()
-    """The agents of Python."""
+    """Agents passed from Python."""
     inputs: Collection[str] | None = None
-    """Those that there are, if that is known."""
+    """Available inputs, if known."""
     left: int = MAX_READS
     reads: list[Read] = field(default_factory=list)
-    """The steps that the templates read."""
+    """The steps that templates read."""
 
     def check(self) -> None:
         """Check all texts with templates."""
@@ -84,7 +84,7 @@ class ReferenceChecks:
                 use.node.line, f'{where}: "{text.strip()}" holds no template', 'Such as "{{ $steps.qa.output.ok }}"'
             )
         warn_of_other_form(use.node, where, self.problems, OF_WORKFLOWS)
-        located = self.tree.by_path.get(use.owner)  # the text is rendered for it, or for those that the agent works on
+        located = self.tree.by_path.get(use.owner)  # the text is rendered for this step, or for the steps of the agent
         seen_from = self.tree.users.get(use.owner, []) if use.is_of_agent else [located] if located else []
         self.left -= 1 + len(read_paths) * max(1, len(seen_from))
         if self.left < 0:
@@ -108,7 +108,7 @@ class ReferenceChecks:
         return "workflow" if use.owner == OF_WORKFLOW else self.places.names.get(use.owner, use.owner)
 
     def _check_id(self, step_id: str, use: Use, where: str) -> None:
-        """Check the id of a step whose output is the result of the workflow."""
+        """Check the step id that names the workflow's result."""
         if not step_id or step_id in self.tree.in_no_block or step_id in self.places.unread:
             return
         line, reference = use.node.line, Reference("$steps", (step_id,), step_id)
@@ -118,13 +118,13 @@ class ReferenceChecks:
 
 @dataclass(slots=True)
 class _Check:
-    """One path of a template, against the steps that are declared."""
+    """Check of one template path against the declared steps."""
 
     checks: ReferenceChecks
     seen_from: list[Located]
     reference: Reference
     note: Callable[..., None]
-    """Notes what is wrong, with a hint; with a code it is a warning."""
+    """Reports a problem, with a hint; with a code, a warning."""
     step_id: str = ""
 
     def run(self, inputs: Collection[str] | None) -> None:
@@ -154,7 +154,7 @@ class _Check:
         if part is None:
             return
         inner = {id(steps): steps for viewer in self.seen_from if viewer.blocks for steps in [self.checks.tree.beside(viewer)]}
-        visible = ChainMap(self.checks.tree.in_no_block, *inner.values())  # and in the blocks around those of the same child
+        visible = ChainMap(self.checks.tree.in_no_block, *inner.values())  # plus siblings in enclosing blocks
         if not isinstance(part, str) or part not in visible:
             self._not_visible(str(part), visible)
             return
@@ -178,7 +178,7 @@ class _Check:
                 self.note(f"{part} is in the parallel block {target.blocks[0].step.id}", f"Write $steps.{path}.output")
 
     def _check_entry(self, step: Step, done: int) -> None:
-        """Check what the parts from ``done`` name of a step."""
+        """Check the path parts from index ``done`` in a step's entry."""
         path = self.reference.upto(done)
         if done == len(self.reference.parts):
             name = "outputs" if isinstance(step, ParallelStep) else "output"
@@ -216,7 +216,7 @@ class _Check:
             count = len(children)
             if not -count <= part < count:
                 self.note(f"{path} has {count} outputs, and none at [{part}]", "Count from 0, from the end with -1")
-            elif count == len(step.steps):  # a branch that is not taken has none, so that places are not known before
+            elif count == len(step.steps):  # a branch not taken has no output, so indexes are unpredictable
                 self._check_entry(list(children.values())[part], at + 1)
         elif part in children:
             self._check_entry(children[part], at + 1)
@@ -241,7 +241,7 @@ class _Check:
 
 
 def _lacks(schema: Any, parts: Iterable[Any]) -> tuple[str, list[str]] | None:
-    """Return the first field of a path that a schema does not declare, with those that it does; None if it cannot be said."""
+    """Return the first undeclared field of a path with the declared ones; None if the schema does not decide."""
     for part in parts:
         if not isinstance(schema, dict):
             return None

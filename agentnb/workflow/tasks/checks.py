@@ -1,4 +1,4 @@
-"""Checks of a task file: its jumps and dependencies, with their places in it, and the names in its expressions."""
+"""Checks of a task file: jumps, dependencies, and names in expressions, with source positions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentnb.workflow.graph.nodes import Await, Jump, Node
 from agentnb.workflow.tasks.spec import ALWAYS_KNOWN
 
 UNKNOWN_NAME = "W_UNKNOWN_NAME"
-"""The code of the warning of a ``$name`` among other words that no variable has."""
+"""Warning code for a ``$name`` within text that matches no variable."""
 
 
 class _Place(NamedTuple):
@@ -30,22 +30,22 @@ class _Place(NamedTuple):
     line: int
     where: str
     extra: tuple[str, ...] | None
-    """Names that are known here only; None where fields of a result are, whose names nobody knows before it runs."""
+    """Names known only here; None where fields of a result are in scope, whose names are unknown before the run."""
 
 
 class ExpressionPlaces:
-    """Collects the expressions while a file is read; they are checked when all its variables are known."""
+    """Collects expressions while a file is parsed; they are checked once all variables are known."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._places: list[_Place] = []
 
     def add(self, expression: str, line: int, where: str, extra: Iterable[str] = ()) -> None:
-        """Note an expression that stands by itself."""
+        """Add an expression that is an entire value."""
         self._places.append(_Place(Piece(expression, 0), line, where, tuple(extra)))
 
     def add_texts(self, node: Written | None, where: str, extra: tuple[str, ...] | None = ()) -> None:
-        """Note each ``${expression}`` and ``$name`` in the texts of a node."""
+        """Add each ``${expression}`` and ``$name`` in the texts of a node."""
         for text in () if node is None else texts_in(node):
             try:
                 expressions = [piece for piece in pieces(text.text, OF_TASKS) if not isinstance(piece, str)]
@@ -55,7 +55,7 @@ class ExpressionPlaces:
                 self._problems.add(text.line, f"{where}: {error.what}", error.advice)
 
     def check(self, declared: Collection[str], tasks: Collection[Node]) -> None:
-        """Note what cannot be evaluated, and every name that no variable has."""
+        """Report invalid expressions and unknown names."""
         known_names = dict.fromkeys([*declared, *(name for task in tasks for name in task.sets), *ALWAYS_KNOWN])
         ids = {task.id for task in tasks}
         for occurrence in self._places:
@@ -77,7 +77,7 @@ class ExpressionPlaces:
 
 
 def linked(tasks: Sequence[Node], blocks: Mapping[str, range], problems: Problems) -> Iterator[Node]:
-    """Yield the tasks with the places of what their names mean, and note names that mean nothing."""
+    """Yield the tasks with resolved jumps and dependencies; report unknown names."""
     places = {task.id: index for index, task in enumerate(tasks)}
     targets = {END: len(tasks), **{name: span.start for name, span in blocks.items()}, **places}
     background = {task.id: index for index, task in reversed([*enumerate(tasks)]) if task.is_beside}
@@ -106,7 +106,7 @@ def _check_gotos(task: Node, targets: Collection[str], problems: Problems) -> No
 def _named(
     name: str, task: Node, place: int, blocks: Mapping[str, range], places: Mapping[str, int], problems: Problems
 ) -> range:
-    """Return the places of the tasks that a dependency means; none if it is wrong."""
+    """Return the indexes of the tasks that a dependency refers to; empty if it is invalid."""
     span = blocks.get(name) or (range(places[name], places[name] + 1) if name in places else None)
     if span is None:
         what = f'task {task.path}: dependsOn: there is no task or block "{name}"'

@@ -1,4 +1,4 @@
-"""The JSON Schema of task files, for editors: made of the values that tasks are compiled to."""
+"""JSON Schema of task files for editors, derived from the classes that tasks are compiled to."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _BY_KEY: dict[str, dict[str, Any]] = {
     "block": TEXTS,
     "approval": {"anyOf": [{"enum": list(MODES)}, {"$ref": "#/$defs/approval"}]},
 }
-"""The keys whose values are written in another way than the fields are typed."""
+"""Schemas of keys whose notation differs from the field types."""
 _KEYS: dict[type, dict[str, str]] = {
     Each: {"over": "forEach", "item_name": "as", "node": "task", "wait": "await"},
     Await: {"mode": "mode", "on": "on", "merge": "merge"},
@@ -55,13 +55,13 @@ _KEYS: dict[type, dict[str, str]] = {
         **{"jumps": "goto", "handler": "onError", "after": "dependsOn", "is_beside": "async"},
     },
 }
-"""The keys of task files by the fields of the graph that they become."""
+"""Keys of task files by graph class and field."""
 
 
 def tasks_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) that a task file fits, as a new dict.
+    """Return the JSON Schema (draft 2020-12) of task files, as a new dict.
 
-    It says less than `agentnb.workflow.tasks.task_file`: which names there are, and what expressions mean, is not in it.
+    It omits checks of `agentnb.workflow.tasks.task_file`: references to names, and the contents of expressions.
     """
     properties = properties_of(TaskFile, _BY_KEY, _LEAST)
     of_file = {

@@ -1,4 +1,4 @@
-"""Reads a task file, and checks it: what is wrong is found before anything runs, all of it at once."""
+"""Parser and checks of a task file, which report all problems at once, before anything runs."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from agentnb.workflow.tasks.task_reader import IN_FLUXOR, TASK_KEYS, VARIABLE, T
 
 STAGES = ("stage", "pipeline", "tasks")
 OF_FILES = ("name", "description", "init", "vars", *STAGES, "max_loop_iterations", "max_plan_iterations", "limits", "approval")
-"""The keys of a file."""
+"""Keys of a file."""
 MODES = ("ask", "auto", "deny")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _OF_OTHERS = ("workflow", "agents", "variants")
 _TOP_KEY = re.compile(rf"""^(?P<quote>["']?)(?P<key>{"|".join((*STAGES, *_OF_OTHERS))})(?P=quote)\s*:""", re.MULTILINE)
 CheckActions: TypeAlias = Callable[[TaskFile, Problems], None]
-"""Notes the actions of a task file that there are not."""
+"""Reports unknown actions of a task file."""
 _EXAMPLE = "Such as stage: {main: {fetch: {action: tides:fetch}}}"
 
 
 def is_task_file(text: str) -> bool:
-    """Return whether a YAML text is a task file: it has one of `STAGES` at its top level, and is nothing else."""
+    """True if a YAML text is a task file: it has one of `STAGES`, and no key of another format, at its top level."""
     keys = top_keys(text)
     return keys.isdisjoint(_OF_OTHERS) and not keys.isdisjoint(STAGES)
 
 
 def top_keys(text: str) -> frozenset[str]:
-    """Return which of `STAGES`, and of the keys of workflows and experiments, a YAML text has at its top level."""
+    """Return which of `STAGES` and of the keys of workflows and experiments are at the top level of a YAML text."""
     if text.lstrip().startswith("{") and isinstance(node := read_yaml(text, Problems()), MappingNode):
         return frozenset(node.entries) & {*_OF_OTHERS, *STAGES}
     return frozenset(match["key"] for match in _TOP_KEY.finditer(text))
@@ -46,10 +46,10 @@ def top_keys(text: str) -> frozenset[str]:
 def read_tasks(
     text: str, problems: Problems, inputs: Collection[str] = (), check_actions: CheckActions | None = None
 ) -> TaskFile:
-    """Return what can be read of a task file, and note in ``problems`` what is wrong.
+    """Parse a task file as far as possible and add its problems to ``problems``.
 
-    ``inputs``: names of what is passed besides the variables that it declares; ``check_actions``: notes what its tasks call and
-    nobody gave; by default this is not checked.
+    ``inputs``: names of inputs besides the declared variables; ``check_actions``: reports unknown actions; by default they are
+    not checked.
     """
     empty = TaskFile(source=problems.source, text=text)
     node = read_mapping(text, problems, "A task file", _EXAMPLE)
@@ -86,15 +86,15 @@ def read_tasks(
 
 
 class _Stage:
-    """The blocks of a file, and their tasks one after the other."""
+    """Blocks of a file and their tasks in sequence."""
 
     def __init__(self, places: ExpressionPlaces, problems: Problems) -> None:
         self.blocks: dict[str, range] = {}
         self.variables: dict[str, Any] = {}
-        """Those that are declared beside the tasks of a block."""
+        """Variables declared among the tasks of a block."""
         self._tasks: list[Node] = []
         self._lines: dict[str, int] = {}
-        """Where each name of a task or block was given first."""
+        """Line of the first use of each task or block name."""
         self._places = places
         self._reader = TaskReader(places, problems, self._take_name)
         self._problems = problems

@@ -1,4 +1,4 @@
-"""Compiles one task to a node of the graph: its keys are the fields of the values in `agentnb.workflow.graph.nodes`."""
+"""Compiler of one task to a graph node; its keys are fields of the classes in `agentnb.workflow.graph.nodes`."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ TASK_KEYS = (
     "emit",
     "await",
 )
-"""The keys of a task: a mapping with any of them is one."""
+"""Keys of a task: a mapping with any of them is a task."""
 IN_FLUXOR = {
     "transition": "Write goto: [{when: ..., task: NAME}] in the task before it",
     "template": "Write emit: {forEach: ..., as: NAME, task: {...}}",
 }
-"""Keys of tasks of viant/fluxor that are written in another way here."""
+"""Task keys of viant/fluxor with a different notation here, and the hint for each."""
 OF_EMITS = ("forEach", "as", "task")
 RETRY_TYPES = ("fixed", "exponential", "none")
 OF_RETRIES = ("type", "maxRetries", "delay", "multiplier", "maxDelay")
 ITEM_KEYS = ("action", "input", "when", "onError", "abort", "retry")
-"""The keys of the task of an ``emit``: many of it run at the same time, so it sets no variables and goes nowhere."""
+"""Keys of an ``emit`` task. Many copies run in parallel, so it cannot set variables or jump."""
 _ACTION = re.compile(r"[A-Za-z_][\w./-]*(?::[\w./-]+)?")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -48,16 +48,16 @@ VARIABLE = re.compile(r"[^\W\d]\w*")
 
 
 class TaskReader:
-    """Reads the tasks of a file."""
+    """Parser of a file's tasks."""
 
     def __init__(self, places: ExpressionPlaces, problems: Problems, take_name: Callable[[str, int], None]) -> None:
-        """``take_name`` notes the name of a task that is within another."""
+        """``take_name`` registers the name of a nested task."""
         self._places = places
         self._problems = problems
         self._take_name = take_name
 
     def task(self, fields: Fields, name: str, path: str) -> Node:
-        """Return the task of a mapping; what is wrong in it is noted."""
+        """Parse a task from a mapping and report its problems."""
         fields.refuse_unknown(TASK_KEYS, IN_FLUXOR)
         common = self._common(fields, name, path)
         common |= {
@@ -87,7 +87,7 @@ class TaskReader:
             "abort": bool(fields.flag("abort")),
         }
 
-    # What tasks of several kinds have
+    # Keys shared by several kinds of tasks
 
     def _action(self, fields: Fields) -> str | None:
         action = fields.text("action")
@@ -105,7 +105,11 @@ class TaskReader:
         action = self._action(fields)
         self._places.add_texts(fields.given("input"), f"{fields.where}: input", extra)
         arguments = fields.mapping("input") or {}
-        return None if action is None else Call(name=action, args=arguments, parses=parses, is_constant=is_constant(arguments, "$"))
+        return (
+            None
+            if action is None
+            else Call(name=action, args=arguments, parses=parses, is_constant=is_constant(arguments, "$"))
+        )
 
     def _expression(self, fields: Fields, key: str, extra: tuple[str, ...] = ()) -> str | None:
         text = fields.text(key)
@@ -153,7 +157,7 @@ class TaskReader:
         if call is None:
             section.add("", "there is no action", "Write onError: {action: service:method}")
             return None
-        # Beside the path of the task, not under it: it may come after the task has ended.
+        # A sibling of the task's path, not a child: it may run after the task has ended.
         return Node(kind="on_error", id=f"{path}{HANDLER}", path=f"{path}{HANDLER}", line=section.line, does=call)
 
     def _retry(self, fields: Fields) -> Retry:
@@ -187,7 +191,7 @@ class TaskReader:
         fields.add(node.line, f"{key} is not a duration: {kind_of(node)}", "Write 500ms, 1s, 5m or 1h")
         return None
 
-    # Tasks that work with others
+    # Tasks that coordinate others
 
     def _emit_task(self, fields: Fields, common: dict[str, Any]) -> Node:
         _refuse(
