@@ -147,5 +147,5 @@ def _with_steps(node: Node, agents: Collection[str]) -> Node:
         return _agent_step(node) if node.text in agents else node
     if isinstance(node, ListNode):
         return ListNode(node.line, tuple([_with_steps(item, agents) for item in node.items]))
-    changed = {key: one._replace(value=_with_steps(one.value, agents)) for key, one in node.entries.items() if key in _STEPS}
+    changed = {key: entry._replace(value=_with_steps(entry.value, agents)) for key, entry in node.entries.items() if key in _STEPS}
     return MappingNode(node.line, {**node.entries, **changed})

@@ -81,7 +81,7 @@ class Models:
             options["effort"] = budget
         elif budget:
             options["thinking" if REMOTE[server].thinks_by_budget and budget.isdecimal() else "thinking_budget"] = budget
-        for option in [one for one in options if one not in REMOTE[server].options]:
+        for option in [option for option in options if option not in REMOTE[server].options]:
             del options[option]
             self._problems.warn(entry.line, f"{entry.where}: {option} has no effect: models of {server} do not take it")
         text = f"{server}:{model}" + (f"?{urlencode(options, safe=PLAIN)}" if options else "")
@@ -89,8 +89,8 @@ class Models:
 
     def _options(self, entry: Fields) -> Iterator[tuple[str, str]]:
         """Yield the options of a model or provider as they are written in a name; warn of keys that are none."""
-        for key, found in entry.node.entries.items():
+        for key, setting in entry.node.entries.items():
             if key not in DESCRIBED:
-                self._problems.warn(found.line, f"{entry.where}: {key} has no effect")
+                self._problems.warn(setting.line, f"{entry.where}: {key} has no effect")
             elif (text := entry.text(key)) and key not in ("provider", "model", "api_type"):
                 yield NUMBERS.get(key) or ADDRESS.get(key) or key, text

@@ -49,10 +49,10 @@ class Toolsets:
 
     def words(self, agent: Fields) -> tuple[ScalarNode, ...]:
         """Return the words for the tools of an agent; warn of toolsets that are not there."""
-        found = [word for node in agent.items("toolsets") or () for word in self._of_toolset(agent, node)]
-        if found and not any(word.text for word in found) and "sub_agents" not in agent:
+        words = [word for node in agent.items("toolsets") or () for word in self._of_toolset(agent, node)]
+        if words and not any(word.text for word in words) and "sub_agents" not in agent:
             self._problems.warn(agent.line_of("toolsets"), f"{agent.where}: without other tools it keeps no todo list")
-        return tuple([word for word in found if word.text])
+        return tuple([word for word in words if word.text])
 
     def _of_toolset(self, agent: Fields, node: Node) -> Iterator[ScalarNode]:
         if not isinstance(node, MappingNode):
@@ -94,8 +94,8 @@ class Toolsets:
         named = entry.text("ref") if server is not entry else entry.text("name")
         name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", named or _name_of(described))[: MAX_NAME - 4].strip("-._") or MCP
         names = (f"{name}-{number}" if number > 1 else name for number in count(1))
-        known = next(one for one in names if self.servers.setdefault(one, described) == described)
-        return f"{PREFIX}{known}"
+        unique_name = next(candidate for candidate in names if self.servers.setdefault(candidate, described) == described)
+        return f"{PREFIX}{unique_name}"
 
 
 def _described(server: Fields) -> dict[str, Any]:
@@ -109,21 +109,21 @@ def _described(server: Fields) -> dict[str, Any]:
     elif reference:
         args = [*GATEWAY[:-1], f"{GATEWAY[-1]}={reference.removeprefix(CATALOGUE)}"]
         described = {"command": "docker", "args": args, "env": server.mapping("env")}
-    return {key: _with_variables(one) for key, one in described.items() if one is not None}
+    return {key: _with_variables(value) for key, value in described.items() if value is not None}
 
 
 def _with_variables(value: Any) -> Any:
     """Return plain data with ``${NAME}`` for ``${env.NAME}``."""
     if isinstance(value, dict):
-        return {key: _with_variables(one) for key, one in value.items()}
+        return {key: _with_variables(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_with_variables(one) for one in value]
+        return [_with_variables(item) for item in value]
     return value.replace("${env.", "${") if isinstance(value, str) else value
 
 
 def _name_of(described: dict[str, Any]) -> str:
     """Return the name of a server that has none: that in the catalogue, of its host, or of its program."""
     if "url" in described:
-        return found[1] if (found := _HOST.search(described["url"])) else ""
+        return match[1] if (match := _HOST.search(described["url"])) else ""
     last = "".join(described["args"][-1:])
     return last.partition("=")[2] if last.startswith(GATEWAY[-1]) else PurePath(described["command"]).name

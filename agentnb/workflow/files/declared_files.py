@@ -24,12 +24,12 @@ def drawing_of(declared: WorkflowDefinition) -> Drawing:
 def with_files(declared: WorkflowDefinition) -> list[WorkflowDefinition]:
     """Return the workflow and those of the files that it runs, at any depth, if they were read with it; each once."""
     files: dict[int, WorkflowDefinition] = {}
-    left = [declared]
-    while left:
-        file = left.pop()
+    pending = [declared]
+    while pending:
+        file = pending.pop()
         if id(file) not in files:
             files[id(file)] = file
-            left += [] if isinstance(file, TaskFile) else [*file.nested.values()][::-1]
+            pending += [] if isinstance(file, TaskFile) else [*file.nested.values()][::-1]
     return [*files.values()]
 
 
@@ -44,7 +44,7 @@ def model_names(declared: WorkflowDefinition, replaced: Collection[str] = ()) ->
 
 def mark_typed(spec: WorkflowSpec) -> WorkflowSpec:
     """Return the workflow with its agents' models as the person's own word; models in its files stay those of files."""
-    models = {name: str(one.model) for name, one in spec.agents.items() if one.model is not None}
+    models = {name: str(agent.model) for name, agent in spec.agents.items() if agent.model is not None}
     return replace(_with_models(spec, models), is_typed=True)
 
 
@@ -52,21 +52,21 @@ def without_folders(declared: WorkflowDefinition) -> WorkflowDefinition:
     """Return a workflow from a log of others, whose files are only said to be where it says: its models have no folder."""
     if isinstance(declared, TaskFile):
         return declared
-    models = {name: FileModelName(one.model) for name, one in declared.agents.items() if one.model is not None}
-    nested = {path: without_folders(one) for path, one in declared.nested.items()}
+    models = {name: FileModelName(agent.model) for name, agent in declared.agents.items() if agent.model is not None}
+    nested = {path: without_folders(file) for path, file in declared.nested.items()}
     return replace(_with_models(declared, models), nested=nested)
 
 
 def _with_models(spec: WorkflowSpec, models: Mapping[str, str]) -> WorkflowSpec:
     """Return the workflow with these models of its agents."""
-    return replace(spec, agents={name: replace(one, model=models.get(name)) for name, one in spec.agents.items()})
+    return replace(spec, agents={name: replace(agent, model=models.get(name)) for name, agent in spec.agents.items()})
 
 
 def tool_names(declared: WorkflowDefinition) -> tuple[str, ...]:
     """Return the names of the tools that a workflow of either form needs, each once."""
     if isinstance(declared, TaskFile):
         return declared.tool_names
-    of_agents = (name for one in declared.agents.values() for name in one.tools)
+    of_agents = (name for agent in declared.agents.values() for name in agent.tools)
     return tuple(dict.fromkeys([*names_of_tool_steps(walk_all(declared.steps)), *of_agents]))
 
 

@@ -111,17 +111,17 @@ class NestedFiles:
     def _file(self, path: Path, inputs: Collection[str]) -> Any:
         """Return what a file declares, or the error that says what is wrong with it."""
         try:
-            found = self._identity(path)
+            identity = self._identity(path)
         except (OSError, RuntimeError, ValueError):  # links in a circle; no name that a file can have
             return SettingsError(f"There is no file {_shown(path)}")
-        if found in self._open:
-            names = [one.name for one in (*self._open[self._open.index(found) :], found)]
+        if identity in self._open:
+            names = [ancestor.name for ancestor in (*self._open[self._open.index(identity) :], identity)]
             return SettingsError(f"{path} runs itself, without end ({' -> '.join(names)})")
         if len(self._open) >= MAX_LEVELS:
             return SettingsError(f"{_shown(path)} is nested deeper than {MAX_LEVELS} files")
-        key = (found, tuple(inputs))
+        key = (identity, tuple(inputs))
         if key not in self._known:
-            self._open.append(found)
+            self._open.append(identity)
             try:
                 self._known[key] = self._declared(path, inputs)
             except SettingsError as error:

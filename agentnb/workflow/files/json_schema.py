@@ -57,11 +57,11 @@ def workflow_schema() -> dict[str, Any]:
 
     It says less than `agentnb.workflow.files.workflow_reader`: which names there are, and what templates mean, is not in it.
     """
-    found = _of_class(WorkflowSpec)
-    own = {**{key: found[key] for key in SETTINGS}, "limits": limits_schema(OF_WORKFLOWS)}
+    properties = _of_class(WorkflowSpec)
+    own = {**{key: properties[key] for key in SETTINGS}, "limits": limits_schema(OF_WORKFLOWS)}
     as_mapping = {
         "steps": _BY_KEY["steps"],
-        "overrides": object_schema({"max_loop_iterations": found["max_loop_iterations"]}),
+        "overrides": object_schema({"max_loop_iterations": properties["max_loop_iterations"]}),
         **own,
     }
     agents = {"type": "object", "additionalProperties": {"anyOf": [{"$ref": "#/$defs/agent"}, {"type": "null"}]}}
@@ -94,24 +94,24 @@ def _any_step() -> dict[str, Any]:
 def _step(kind: str) -> dict[str, Any]:
     own = KINDS[kind]
     keys = step_keys(kind)
-    found = {key: value for key, value in _of_class(own).items() if key in keys}
-    properties = {"type": {"const": kind}, "name": {**TEXT, "description": "A note; it names nothing"}, **found}
-    of_fields = [(key_of(one), one.default is MISSING and one.default_factory is MISSING) for one in fields(own)]
+    schemas = {key: value for key, value in _of_class(own).items() if key in keys}
+    properties = {"type": {"const": kind}, "name": {**TEXT, "description": "A note; it names nothing"}, **schemas}
+    of_fields = [(key_of(field), field.default is MISSING and field.default_factory is MISSING) for field in fields(own)]
     required = [key for key, is_required in of_fields if key in keys and key != "id" and is_required]
     return {**object_schema(properties, [key for key in required if key]), "description": inspect.getdoc(own)}
 
 
 def _agent() -> dict[str, Any]:
-    found = _of_class(AgentSpec)
-    found["limits"] = limits_schema(tuple(LIMITS), {"on_limit": {"enum": list(ON_LIMIT)}, "unpriced": {"type": "boolean"}})
-    found["tools"] = TEXTS
-    found |= {key: {**found[key], **TEXTS} for key in ("sub_agents", "deny")}
-    found["structured_output"] = {
-        **found["structured_output"],
+    properties = _of_class(AgentSpec)
+    properties["limits"] = limits_schema(tuple(LIMITS), {"on_limit": {"enum": list(ON_LIMIT)}, "unpriced": {"type": "boolean"}})
+    properties["tools"] = TEXTS
+    properties |= {key: {**properties[key], **TEXTS} for key in ("sub_agents", "deny")}
+    properties["structured_output"] = {
+        **properties["structured_output"],
         "if": {"required": ["schema"], "properties": {"schema": {"type": "object"}, "type": False, "properties": False}},
         "then": object_schema({**dict.fromkeys(WRAPPER, TEXT), "strict": {"type": "boolean"}, "schema": {"type": "object"}}),
     }
-    return object_schema(found)
+    return object_schema(properties)
 
 
 def _of_class(kind: type) -> dict[str, Any]:

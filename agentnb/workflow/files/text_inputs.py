@@ -18,14 +18,14 @@ def read_inputs(given: str | None) -> dict[str, Any]:
     if given is None:
         return {}
     if given.lstrip().startswith("{"):
-        found = _from_json(given, "-i")
+        inputs = _from_json(given, "-i")
     else:
         path = path_of(given)
         text = file_text(path)
-        found = _from_json(text, str(path)) if path.suffix.lower() == ".json" else _from_yaml(text, str(path))
-    if not isinstance(found, dict):
+        inputs = _from_json(text, str(path)) if path.suffix.lower() == ".json" else _from_yaml(text, str(path))
+    if not isinstance(inputs, dict):
         raise SettingsError(f"-i {given}: inputs must be a mapping of names", EXAMPLE)
-    return found
+    return inputs
 
 
 def _from_json(text: str, source: str) -> Any:

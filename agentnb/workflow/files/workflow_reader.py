@@ -136,21 +136,21 @@ def _workflow(file: Fields, problems: Problems) -> tuple[tuple[Node, ...], Field
 
 def _settings(file: Fields, workflow: Fields | None) -> Fields:
     """Return the settings of a workflow, each of which stands in its file or beside its steps."""
-    given = {key: file.node.entries[key] for key in SETTINGS if file.given(key) is not None}
+    entries = {key: file.node.entries[key] for key in SETTINGS if file.given(key) is not None}
     for key in SETTINGS:
         if workflow is not None and workflow.given(key) is not None:
-            if key in given:
+            if key in entries:
                 workflow.add(key, f"{key} is given for the file already", "Keep one of them")
-            given[key] = workflow.node.entries[key]
-    return Fields(MappingNode(file.line, given), "workflow", file.problems)
+            entries[key] = workflow.node.entries[key]
+    return Fields(MappingNode(file.line, entries), "workflow", file.problems)
 
 
 def _output(settings: Fields, places: SourceMap) -> tuple[str, ...]:
     node, texts = settings.given("output"), settings.texts("output") or ()
     places.add_use(OF_WORKFLOW, "output", node)
-    if (isinstance(node, ListNode) and not node.items) or not all(one.strip() for one in texts):
+    if (isinstance(node, ListNode) and not node.items) or not all(text.strip() for text in texts):
         settings.add("output", "output names nothing", OUTPUT_HINT)
-    return tuple(one if has_templates(one) else one.strip() for one in texts)
+    return tuple(text if has_templates(text) else text.strip() for text in texts)
 
 
 def _loops(settings: Fields, workflow: Fields | None) -> int:

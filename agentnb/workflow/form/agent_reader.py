@@ -95,15 +95,15 @@ def _checked(fields: Fields, key: str, check: Callable[[str], Any]) -> str | Non
 
 def _structured_output(fields: Fields) -> dict[str, Any] | None:
     """Return the JSON Schema of a bare schema, or of one with a name and a description."""
-    found = fields.fields("structured_output")
-    if found is None:
+    section = fields.fields("structured_output")
+    if section is None:
         return None
-    if isinstance(found.given("schema"), MappingNode) and not {"type", "properties", "$ref"} & set(found):
-        found.refuse_unknown(WRAPPER)
-        found.flag("strict")
-        schema = found.data("schema")
+    if isinstance(section.given("schema"), MappingNode) and not {"type", "properties", "$ref"} & set(section):
+        section.refuse_unknown(WRAPPER)
+        section.flag("strict")
+        schema = section.data("schema")
     else:
-        schema = plain(found.node)
+        schema = plain(section.node)
     return fields.schema("structured_output", schema, _SCHEMA)
 
 
@@ -142,6 +142,6 @@ class DelegationCircle(SettingsError):
 def delegation_order(agents: Mapping[str, AgentSpec]) -> list[str]:
     """Return the names of the agents, each after its sub-agents. Raises `DelegationCircle`."""
     try:
-        return [*TopologicalSorter({name: one.sub_agents for name, one in agents.items()}).static_order()]
+        return [*TopologicalSorter({name: agent.sub_agents for name, agent in agents.items()}).static_order()]
     except CycleError as error:
         raise DelegationCircle(error.args[1][::-1]) from None

@@ -24,8 +24,8 @@ TEXTS: dict[str, Any] = {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}
 
 def object_schema(properties: Mapping[str, Any], required: list[str] | None = None) -> dict[str, Any]:
     """Return the schema of an object with these properties and no others."""
-    found: dict[str, Any] = {"type": "object", "properties": dict(properties), "additionalProperties": False}
-    return {**found, "required": required} if required else found
+    schema: dict[str, Any] = {"type": "object", "properties": dict(properties), "additionalProperties": False}
+    return {**schema, "required": required} if required else schema
 
 
 def file_schema(title: str, schema: Mapping[str, Any], defs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -47,8 +47,8 @@ def properties_of(
     ``by_key``: of keys whose values are written in another way than the fields are typed; ``least``: the smallest numbers.
     """
     hints = typing.get_type_hints(kind, _names_around(kind))
-    found: dict[str, Any] = {}
-    for name, key in ({one.name: key_of(one) for one in fields(kind)} if keys is None else keys).items():
+    schemas: dict[str, Any] = {}
+    for name, key in ({field.name: key_of(field) for field in fields(kind)} if keys is None else keys).items():
         if key is None:
             continue
         schema = dict(by_key.get(key) or _of_type(hints[name]))
@@ -56,8 +56,8 @@ def properties_of(
             schema["minimum"] = least[key]
         owner = next(base for base in kind.__mro__ if name in inspect.get_annotations(base))
         description = _descriptions(owner.__module__).get((owner.__name__, name))
-        found[key] = {**schema, "description": " ".join(description.split())} if description else schema
-    return found
+        schemas[key] = {**schema, "description": " ".join(description.split())} if description else schema
+    return schemas
 
 
 def limits_schema(names: tuple[str, ...], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _of_type(hint: Any) -> dict[str, Any]:
     if origin is typing.Literal:
         return {"enum": list(arguments)}
     if origin in (typing.Union, types.UnionType):
-        return _of_type(next(one for one in arguments if one is not type(None)))
+        return _of_type(next(argument for argument in arguments if argument is not type(None)))
     if origin is tuple:
         return {"type": "array", "items": _of_type(arguments[0])}
     if origin is not None:
@@ -94,10 +94,10 @@ def _descriptions(module: str) -> dict[tuple[str, str], str]:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except OSError:
         return {}
-    found: dict[tuple[str, str], str] = {}
-    for one in tree.body:
-        body = one.body if isinstance(one, ast.ClassDef) else []
+    descriptions: dict[tuple[str, str], str] = {}
+    for node in tree.body:
+        body = node.body if isinstance(node, ast.ClassDef) else []
         for before, after in pairwise(body):
             if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name) and isinstance(after, ast.Expr):
-                found[one.name, before.target.id] = str(ast.literal_eval(after.value))  # type: ignore[attr-defined]
-    return found
+                descriptions[node.name, before.target.id] = str(ast.literal_eval(after.value))  # type: ignore[attr-defined]
+    return descriptions

@@ -74,8 +74,8 @@ class Fields:
 
     def whole(self, key: str, least: int = 0) -> int | None:
         """Return a whole number from ``least``."""
-        found: int | None = self._value(key, f"a whole number from {least}", lambda one: type(one) is int and one >= least)
-        return found
+        number: int | None = self._value(key, f"a whole number from {least}", lambda one: type(one) is int and one >= least)
+        return number
 
     def number(self, key: str, least: float = 0, *, above: bool = False, example: str = "") -> float | None:
         """Return a number from ``least``, or only ``above`` it; ``example``: how it is written, for the message."""
@@ -83,13 +83,13 @@ class Fields:
         def fits(one: Any) -> bool:
             return type(one) in (int, float) and (one > least or (one == least and not above))
 
-        found: float | None = self._value(key, f"a number {'above' if above else 'from'} {least:g}", fits, example)
-        return found
+        value: float | None = self._value(key, f"a number {'above' if above else 'from'} {least:g}", fits, example)
+        return value
 
     def flag(self, key: str) -> bool | None:
         """Return a boolean."""
-        found: bool | None = self._value(key, "true or false", lambda one: isinstance(one, bool))
-        return found
+        value: bool | None = self._value(key, "true or false", lambda one: isinstance(one, bool))
+        return value
 
     def _value(self, key: str, wanted: str, fits: Callable[[Any], bool], example: str = "") -> Any:
         """Return the value of a key that is none or fits."""
@@ -121,8 +121,8 @@ class Fields:
 
     def mapping(self, key: str) -> dict[str, Any] | None:
         """Return a mapping as plain data."""
-        found = self.fields(key)
-        return None if found is None else {name: plain(entry.value) for name, entry in found.node.entries.items()}
+        section = self.fields(key)
+        return None if section is None else {name: plain(entry.value) for name, entry in section.node.entries.items()}
 
     def schema(self, key: str, schema: dict[str, Any], example: str) -> dict[str, Any] | None:
         """Return a JSON Schema that was given under a key; None if it is none."""
@@ -150,10 +150,10 @@ class Fields:
         if self.given(key) is None:
             return None
         nodes = self.nodes(key)
-        for one in nodes:
-            if not isinstance(one, ScalarNode) or one.value is None:
-                self._refuse(key, one, "a text or a list of texts")
-        return tuple(one.text for one in nodes if isinstance(one, ScalarNode) and one.value is not None)
+        for node in nodes:
+            if not isinstance(node, ScalarNode) or node.value is None:
+                self._refuse(key, node, "a text or a list of texts")
+        return tuple(node.text for node in nodes if isinstance(node, ScalarNode) and node.value is not None)
 
     def _refuse(self, key: str, node: Node, wanted: str, example: str = "") -> None:
         hint = f"Write {example}" if example else ""

@@ -40,10 +40,10 @@ class Problem:
 
     def worded(self, commands: Commands) -> str:
         """Return the problem with its place, in the words of a surface."""
-        told = sentences(f"{self.code} {self.message}" if self.code else self.message, in_words(self.advice, commands))
+        text = sentences(f"{self.code} {self.message}" if self.code else self.message, in_words(self.advice, commands))
         if not self.line:
-            return f"{self.source}: {told}" if self.source else told
-        return f"{self.source}:{self.line}: {told}" if self.source else f"line {self.line}: {told}"
+            return f"{self.source}: {text}" if self.source else text
+        return f"{self.source}:{self.line}: {text}" if self.source else f"line {self.line}: {text}"
 
 
 @dataclass(slots=True)
@@ -92,8 +92,8 @@ def note_no_tool(
 
 def advice_on_tool(name: str, own: Iterable[str]) -> tuple[AnyAdvice, ...]:
     """Return the advice on a name that no tool has. ``own``: the names to choose from, beside those of built-in tools."""
-    given = GiveTools((name,) if name.isidentifier() else ("NAME",), lead="Give it as a tool")
-    return near_tools(name, own, given)
+    advice = GiveTools((name,) if name.isidentifier() else ("NAME",), lead="Give it as a tool")
+    return near_tools(name, own, advice)
 
 
 def workflow_problems(found: Iterable[Problem]) -> WorkflowProblems:

@@ -25,15 +25,15 @@ def written_as(name: str | None) -> dict[str, Any]:
     return {"key": name}
 
 
-def key_of(one: Field[Any]) -> str | None:
+def key_of(item: Field[Any]) -> str | None:
     """Return the key of the form for a field of these classes; None if the form has none, as for lines and paths."""
-    key: str | None = one.metadata.get("key", one.name)
+    key: str | None = item.metadata.get("key", item.name)
     return key
 
 
 def keys_of(kind: type) -> tuple[str, ...]:
     """Return the keys that the form has for one of these classes."""
-    return tuple(key for one in fields(kind) if (key := key_of(one)))
+    return tuple(key for item in fields(kind) if (key := key_of(item)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

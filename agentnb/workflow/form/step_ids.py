@@ -70,10 +70,10 @@ def named_steps(nodes: tuple[Node, ...], problems: Problems) -> dict[str, Named]
             nodes[0].line, f"workflow: there are more than {MAX_STEPS:,} steps", "Do the same for many items with a map"
         )
         return None
-    given = {place.where: found for place in places if (found := _given(place, problems))}
-    names = _Names(places, given, problems)
-    for place in places:
-        names.take(place)
+    own_ids = {step_node.where: step_id for step_node in places if (step_id := _given(step_node, problems))}
+    names = _Names(places, own_ids, problems)
+    for step_node in places:
+        names.take(step_node)
     return names.done
 
 
@@ -90,13 +90,13 @@ def _text(node: MappingNode, key: str) -> str:
 
 
 def _given(place: _Place, problems: Problems) -> str:
-    found = _text(place.node, "id")
-    if found and (not _ID.fullmatch(found) or found == END):
-        what = f'{place.where}: "{found}" cannot be an id'
-        hint = 'It means the end: "goto: end"' if found == END else "Write letters, digits, _ and -; a letter or _ first"
+    step_id = _text(place.node, "id")
+    if step_id and (not _ID.fullmatch(step_id) or step_id == END):
+        what = f'{place.where}: "{step_id}" cannot be an id'
+        hint = 'It means the end: "goto: end"' if step_id == END else "Write letters, digits, _ and -; a letter or _ first"
         problems.add(place.node.entries["id"].value.line, what, hint)
         return ""
-    return found
+    return step_id
 
 
 class _Names:
@@ -113,34 +113,34 @@ class _Names:
         """Steps of a branch whose id looks like that of a goto back but names no step."""
         self._gotos: set[str] = set()
         self._numbers: dict[str, int] = {}
-        self._defaults = {place.where: self._default(place) for place in places if place.where not in given}
-        self._known = {found for found in given.values() if not found.startswith(BACK_TO)} | set(self._defaults.values())
+        self._defaults = {step_node.where: self._default(step_node) for step_node in places if step_node.where not in given}
+        self._known = {step_id for step_id in given.values() if not step_id.startswith(BACK_TO)} | set(self._defaults.values())
 
     def take(self, place: _Place) -> None:
-        found = self._given.get(place.where)
-        if found is None:
-            found = self._defaults[place.where]
-        elif place.in_branch and (target := self._goes_back_to(found, place)):
-            is_new = found != target and found not in self._gotos
-            self._gotos.add(found)
-            self.done[place.where] = Named(found if is_new else self._next("goto", 1), target)
+        step_id = self._given.get(place.where)
+        if step_id is None:
+            step_id = self._defaults[place.where]
+        elif place.in_branch and (target := self._goes_back_to(step_id, place)):
+            is_new = step_id != target and step_id not in self._gotos
+            self._gotos.add(step_id)
+            self.done[place.where] = Named(step_id if is_new else self._next("goto", 1), target)
             return
-        elif (first := self._first.get(found)) is not None:
-            hint = f"Give it another, such as {self._next(found)}"
-            what = f'{place.where}: the step in line {_line_of_id(first)} has the id "{found}" already'
+        elif (first := self._first.get(step_id)) is not None:
+            hint = f"Give it another, such as {self._next(step_id)}"
+            what = f'{place.where}: the step in line {_line_of_id(first)} has the id "{step_id}" already'
             self._problems.add(_line_of_id(place), what, hint)
-        self._first.setdefault(found, place)
-        self.done[place.where] = Named(found)
+        self._first.setdefault(step_id, place)
+        self.done[place.where] = Named(step_id)
 
-    def _goes_back_to(self, found: str, place: _Place) -> str:
-        if found in self._first:
-            return found if place.repeats(self._first[found]) else ""
-        target = found.removeprefix(BACK_TO)
-        if target == found or target in self._known:
-            return target if target != found else ""
+    def _goes_back_to(self, step_id: str, place: _Place) -> str:
+        if step_id in self._first:
+            return step_id if place.repeats(self._first[step_id]) else ""
+        target = step_id.removeprefix(BACK_TO)
+        if target == step_id or target in self._known:
+            return target if target != step_id else ""
         self._unlike += 1
         if self._unlike <= MAX_PROBLEMS and (like := nearest(target, self._known)):
-            what = f'{place.where}: there is no step "{target}", so that {found} is a step and not a goto'
+            what = f'{place.where}: there is no step "{target}", so that {step_id} is a step and not a goto'
             self._problems.warn(place.node.line, what, like)
         return ""
 
@@ -151,9 +151,9 @@ class _Names:
         if not base:
             return self._next(re.sub(r"[^A-Za-z0-9_-]", "_", kind), 1)
         base = base if _ID.fullmatch(base) and base != END else f"_{base}"
-        found = base if base not in self._taken else self._next(base)
-        self._taken.add(found)
-        return found
+        step_id = base if base not in self._taken else self._next(base)
+        self._taken.add(step_id)
+        return step_id
 
     def _next(self, base: str, start: int = 2) -> str:
         """Return the base with the next number that makes a new id."""

@@ -90,29 +90,29 @@ class StepReader:
             text = self._required(fields, REQUIRED[kind], kind) if kind in REQUIRED else ""
             for key in [key for key in TEMPLATES if key in step_keys(kind)]:
                 self._places.add_use(common["path"], key, fields.given(key))
-            found = getattr(self, f"_{kind}")(fields, common | self._common(fields, kind), text or "")  # the method of its kind
-            step = None if text is None else found
+            parsed_step = getattr(self, f"_{kind}")(fields, common | self._common(fields, kind), text or "")  # the method of its kind
+            step = None if text is None else parsed_step
         if step is None:
             self._places.unread.add(named.id)
         return step
 
     def _kind(self, fields: Fields) -> str | None:
-        given = fields.text("type")
-        if given in KINDS:
-            return given
-        if given is None and "goto" in fields and "type" not in fields:
+        kind = fields.text("type")
+        if kind in KINDS:
+            return kind
+        if kind is None and "goto" in fields and "type" not in fields:
             return "goto"
-        if given is None and "type" not in fields:
+        if kind is None and "type" not in fields:
             hint = "To end the run here, write {goto: end}" if set(fields) == {"end"} else TYPES
             fields.add("", "a step requires type", hint)
-        elif given is not None:
-            fields.add("type", f'unknown type "{given}"', (*nearest(given, KINDS), Plain(TYPES)))
+        elif kind is not None:
+            fields.add("type", f'unknown type "{kind}"', (*nearest(kind, KINDS), Plain(TYPES)))
         return None
 
     def _refuse_unknown(self, fields: Fields, kind: str) -> None:
         known = step_keys(kind)
         for key in [key for key in fields if key not in known]:
-            kinds = [other for other in KINDS if key in step_keys(other)]
+            kinds = [candidate for candidate in KINDS if key in step_keys(candidate)]
             hint = f"It is for steps of type {', '.join(kinds)}" if kinds else ""
             what = f'unknown key "{key}" of a step of type {kind}'
             fields.add(key, what, hint or hint_for_unknown(key, fields.node.entries[key].value, known))
@@ -135,7 +135,7 @@ class StepReader:
             fields.add(
                 "max_attempts", "max_retries and max_attempts are the same: tries after the first", "Leave out max_attempts"
             )
-        given = {
+        settings = {
             "max_attempts": fields.whole(MAX_RETRIES if MAX_RETRIES in fields else "max_attempts"),
             "backoff": fields.choice("backoff", ("fixed", "exponential")),
             "initial_delay_seconds": fields.number("initial_delay_seconds"),
@@ -143,7 +143,7 @@ class StepReader:
             "multiplier": fields.number("multiplier", 1),
             "on": tuple(word for word in fields.texts("on") or () if self._is_known(word, fields)) or None,
         }
-        return Retry(**{key: value for key, value in given.items() if value is not None})  # type: ignore[arg-type]
+        return Retry(**{key: value for key, value in settings.items() if value is not None})  # type: ignore[arg-type]
 
     def _is_known(self, word: str, fields: Fields) -> bool:
         line, where = fields.line_of("on"), f"{fields.where}: on"

@@ -30,7 +30,7 @@ class Located:
     @property
     def blocks(self) -> tuple[Located, ...]:
         """The parallel blocks and maps that it stands in, the outermost first."""
-        return tuple(one for one in self.around if isinstance(one.step, ParallelStep | MapStep))
+        return tuple(outer for outer in self.around if isinstance(outer.step, ParallelStep | MapStep))
 
 
 def lists_in(step: Step) -> tuple[tuple[Step, ...], ...]:
@@ -70,20 +70,20 @@ class StepTree:
     def __init__(self, steps: tuple[Step, ...]) -> None:
         self.steps = steps
         self.all: list[Located] = list(_located(steps, ()))
-        self.by_path: dict[str, Located] = {one.step.path: one for one in self.all}
+        self.by_path: dict[str, Located] = {located.step.path: located for located in self.all}
         self._children: dict[str, dict[str, Step]] = {}
         self._beside: dict[tuple[str, ...], dict[str, Step]] = {}
         self.by_id: dict[str, Located] = {}
-        for one in self.all:
-            self.by_id.setdefault(one.step.id, one)
+        for located in self.all:
+            self.by_id.setdefault(located.step.id, located)
 
     @cached_property
     def users(self) -> dict[str, list[Located]]:
         """The steps that each agent works on."""
         users: dict[str, list[Located]] = {}
-        for one in self.all:
-            if isinstance(one.step, AgentStep):
-                users.setdefault(one.step.agent, []).append(one)
+        for located in self.all:
+            if isinstance(located.step, AgentStep):
+                users.setdefault(located.step.agent, []).append(located)
         return users
 
     def children(self, block: ParallelStep) -> dict[str, Step]:
@@ -105,7 +105,7 @@ class StepTree:
     @cached_property
     def in_no_block(self) -> dict[str, Step]:
         """The steps that have an output and stand in no parallel block or map, by id."""
-        return {one.step.id: one.step for one in reversed(self.all) if not one.blocks and not isinstance(one.step, GotoStep)}
+        return {located.step.id: located.step for located in reversed(self.all) if not located.blocks and not isinstance(located.step, GotoStep)}
 
     def beside(self, viewer: Located) -> dict[str, Step]:
         """Return the steps within a block that have an output and are in the same child of it as the viewer, by id."""

@@ -121,10 +121,10 @@ def read_yaml(text: str, problems: Problems) -> Node | None:
 def _indentation(text: str, line: int) -> str:
     """Return how the line is indented, if it is deeper than the line before it, which holds a value already; else empty."""
     lines = text.splitlines()[:line]
-    before = next((place for place in range(line - 1, 0, -1) if lines[place - 1].strip()), 0)
+    before = next((number for number in range(line - 1, 0, -1) if lines[number - 1].strip()), 0)
     if not before or line > len(lines) or not _VALUE.search(lines[before - 1]):
         return ""
-    deep, deeper = (len(one) - len(one.lstrip(" -")) for one in (lines[before - 1], lines[line - 1]))
+    deep, deeper = (len(row) - len(row.lstrip(" -")) for row in (lines[before - 1], lines[line - 1]))
     return f"Line {line} is indented deeper than line {before}" if deeper > deep else ""
 
 
@@ -274,11 +274,11 @@ class _Builder:
 
     def _merge(self, node: Node, line: int, into: _Open) -> None:
         """Take what ``<<`` merges, of which the first mapping wins."""
-        for one in node.items if isinstance(node, ListNode) else (node,):
-            if not isinstance(one, MappingNode):
-                self._problems.add(line, f"<< merges mappings, not {kind_of(one)}", 'Put a key of this name in quotes: "<<"')
+        for mapping in node.items if isinstance(node, ListNode) else (node,):
+            if not isinstance(mapping, MappingNode):
+                self._problems.add(line, f"<< merges mappings, not {kind_of(mapping)}", 'Put a key of this name in quotes: "<<"')
                 continue
-            for key, entry in one.entries.items():
+            for key, entry in mapping.entries.items():
                 into.merged.setdefault(key, entry)
 
     def _key(self, node: Node) -> str:
@@ -292,7 +292,7 @@ class _Builder:
     def _repeated(self, anchor: str, line: int) -> Node:
         node = self._anchors.get(anchor)
         if node is None:
-            inside = any(one.anchor == anchor for one in self._open)
+            inside = any(container.anchor == anchor for container in self._open)
             what = "stands for what it is itself in" if inside else "stands for nothing that was written before"
             hint = "Write out what it should be" if inside else f'For the text, write "*{anchor}" in quotes'
             self._give_up(line, f"*{anchor} {what}", hint)
