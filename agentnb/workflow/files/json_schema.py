@@ -1,4 +1,4 @@
-"""The JSON Schema of workflow files, for editors: made of the classes in `agentnb.workflow.form.spec`."""
+"""JSON Schema of workflow files for editors, derived from the classes in `agentnb.workflow.form.spec`."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ _BY_KEY: dict[str, dict[str, Any]] = {
     "timeout": {"type": "number", "exclusiveMinimum": 0},
     "output": TEXTS,
 }
-"""The keys whose values are written in another way than the fields are typed."""
+"""Schemas of keys whose notation differs from the field types."""
 
 
 def workflow_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) that a workflow file fits, as a new dict.
+    """Return the JSON Schema (draft 2020-12) of workflow files, as a new dict.
 
-    It says less than `agentnb.workflow.files.workflow_reader`: which names there are, and what templates mean, is not in it.
+    It omits checks of `agentnb.workflow.files.workflow_reader`: references to names, and the contents of templates.
     """
     properties = _of_class(WorkflowSpec)
     own = {**{key: properties[key] for key in SETTINGS}, "limits": limits_schema(OF_WORKFLOWS)}
@@ -77,7 +77,7 @@ def workflow_schema() -> dict[str, Any]:
 
 
 def _any_step() -> dict[str, Any]:
-    # A chain of conditions, so that an editor names what is wrong with the one type that was meant.
+    # A chain of conditions lets an editor report only errors of the intended type.
     is_goto = {"required": ["goto"], "not": {"required": ["type"]}}
     chain: dict[str, Any] = {"required": ["type"], "properties": {"type": {"enum": list(KINDS)}}}
     for kind in reversed(KINDS):

@@ -1,4 +1,4 @@
-"""The inputs that a workflow is given in a shell or a cell, as text."""
+"""Workflow inputs given as text in a shell or a cell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXAMPLE = 'Such as -i \'{"subject": "tides"}\''
 
 
 def read_inputs(given: str | None) -> dict[str, Any]:
-    """Return the inputs by name: from JSON that begins with ``{``, or from a file of JSON or YAML."""
+    """Parse the inputs: JSON text that starts with ``{``, or the path of a JSON or YAML file."""
     if given is None:
         return {}
     if given.lstrip().startswith("{"):

@@ -1,7 +1,7 @@
-"""The ids of the steps of a file, before the steps are read: those it gives, and the default ones.
+"""Ids of a file's steps, explicit and default, determined before the steps are parsed.
 
-Which steps there are decides what a step in a branch is: with the id ``back_to_trans``, or with that of a step before it, it is
-a goto to that step.
+Ids decide the kind of a step in a branch: with the id ``back_to_trans``, or with that of an earlier step, it is a goto to that
+step.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _NAMED_AFTER_NAME = ("agent", "tool")
 
 
 class Named(NamedTuple):
-    """What a step is called."""
+    """Id of a step."""
 
     id: str
     goto: str = ""
-    """The step that it goes to, if its id makes it a goto."""
+    """Goto target, if the id makes it a goto."""
 
 
 class _Place(NamedTuple):
@@ -39,13 +39,13 @@ class _Place(NamedTuple):
     in_branch: bool
 
     def repeats(self, other: _Place) -> bool:
-        """Return whether it only repeats another step of the top-level list."""
+        """True if it only repeats another step of the top-level list."""
         same = all(_text(self.node, key) in ("", _text(other.node, key)) for key in ("type", "name"))
         return "." not in other.where and same and set(self.node.entries) <= {"id", "type", "name"}
 
 
 def children(node: MappingNode, where: str) -> Iterator[tuple[str, Node, bool]]:
-    """Yield the nodes of the steps within a step: what each is called in messages, and whether it stands in a branch."""
+    """Yield the child step nodes: label for messages, node, and whether it is in a branch."""
     for key in (*BRANCHES, "steps"):
         entry = node.entries.get(key)
         if entry is None:
@@ -60,9 +60,9 @@ def children(node: MappingNode, where: str) -> Iterator[tuple[str, Node, bool]]:
 
 
 def named_steps(nodes: tuple[Node, ...], problems: Problems) -> dict[str, Named] | None:
-    """Return the name of each step by what it is called in messages, such as ``workflow step[1].true[0]``.
+    """Return the names of all steps by their label in messages, such as ``workflow step[1].true[0]``.
 
-    Returns None and notes the problem if there are too many steps.
+    Returns None and reports a problem if there are too many steps.
     """
     places = list(islice(_places((f"workflow step[{index}]", node, False) for index, node in enumerate(nodes)), MAX_STEPS + 1))
     if len(places) > MAX_STEPS:
@@ -100,7 +100,7 @@ def _given(place: _Place, problems: Problems) -> str:
 
 
 class _Names:
-    """Gives ids in the order of the file; a default id is never one that the file gives elsewhere."""
+    """Assigns ids in file order; a default id never equals an explicit one."""
 
     def __init__(self, places: list[_Place], given: dict[str, str], problems: Problems) -> None:
         self.done: dict[str, Named] = {}
@@ -108,9 +108,9 @@ class _Names:
         self._problems = problems
         self._taken = set(given.values())
         self._first: dict[str, _Place] = {}
-        """The first step with each id."""
+        """First step with each id."""
         self._unlike = 0
-        """Steps of a branch whose id looks like that of a goto back but names no step."""
+        """Branch steps whose id looks like a backward goto but matches no step."""
         self._gotos: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._defaults = {step_node.where: self._default(step_node) for step_node in places if step_node.where not in given}
@@ -156,7 +156,7 @@ class _Names:
         return step_id
 
     def _next(self, base: str, start: int = 2) -> str:
-        """Return the base with the next number that makes a new id."""
+        """Append the next number that makes a new id."""
         number = self._numbers.get(base, start)
         while f"{base}_{number}" in self._taken:
             number += 1

@@ -1,4 +1,4 @@
-"""Reads the steps of a workflow from the nodes of its file."""
+"""Parser of workflow steps from nodes of a file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from agentnb.workflow.form.step_ids import BRANCHES, Named
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, shown
 
 MAX_RETRIES = "max_retries"
-"""The clear name of ``max_attempts``, which does not count the first."""
+"""Clearer alias of ``max_attempts``, which excludes the first attempt."""
 _LIST_IN_BRACES = re.compile(r"\{\{\s*(\[[^{}]*\])\s*\}\}")
 TYPES = f"The types are {', '.join(KINDS)}"
 LEFT_OUT: dict[str, tuple[str, ...]] = {
@@ -41,22 +41,22 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
     "goto": ("retry", "timeout", "on_error", "end"),
     "human": ("retry",),
 }
-"""The keys of all steps that a kind does not have, since they would mean nothing there."""
+"""Common step keys that are meaningless for a kind and therefore refused."""
 
 REQUIRED = {"agent": "name", "condition": "condition", "tool": "name", "human": "ask", "workflow": "file"}
-"""The text without which there is no step, by kind."""
+"""Required text key by kind."""
 TEMPLATES = ("prompt", "condition", "args", "ask", "inputs")
-"""The keys of steps whose texts may hold templates, beside ``over``."""
+"""Step keys whose texts may contain templates, besides ``over``."""
 
 
 def step_keys(kind: str) -> tuple[str, ...]:
-    """Return the keys of a kind of steps. Each may have a ``name``, as in the documents; of most it is only a note."""
+    """Return the keys of a kind of step. All kinds accept ``name``, which is usually only a note."""
     left_out = LEFT_OUT.get(kind, ())
     return ("type", "name", *(key for key in keys_of(KINDS[kind]) if key not in (*left_out, "name")))
 
 
 class StepReader:
-    """Reads steps; what is wrong with them becomes problems, and a step that cannot be read is left out."""
+    """Parser of steps; errors become problems, and an invalid step is omitted."""
 
     def __init__(self, names: dict[str, Named], places: SourceMap, problems: Problems) -> None:
         self._names = names
@@ -64,12 +64,12 @@ class StepReader:
         self._problems = problems
 
     def steps(self, nodes: tuple[Node, ...], where: str, above: str = "") -> tuple[Step, ...]:
-        """Return the steps of a list that messages call ``where``. ``above`` is the path of the block around them."""
+        """Parse the steps of a list labelled ``where``. ``above``: path of the enclosing block."""
         read = (self.step(node, f"{where}[{index}]", above) for index, node in enumerate(nodes))
         return tuple(step for step in read if step is not None)
 
     def step(self, node: Node, where: str, above: str = "") -> Step | None:
-        """Return one step."""
+        """Parse one step."""
         if not isinstance(node, MappingNode):
             hint = "Write its type and what it needs, such as: {type: agent, name: writer}"
             self._problems.add(node.line, f"{where} must be a mapping, not {kind_of(node)}", hint)
@@ -90,7 +90,7 @@ class StepReader:
             text = self._required(fields, REQUIRED[kind], kind) if kind in REQUIRED else ""
             for key in [key for key in TEMPLATES if key in step_keys(kind)]:
                 self._places.add_use(common["path"], key, fields.given(key))
-            parsed_step = getattr(self, f"_{kind}")(fields, common | self._common(fields, kind), text or "")  # the method of its kind
+            parsed_step = getattr(self, f"_{kind}")(fields, common | self._common(fields, kind), text or "")  # method by kind
             step = None if text is None else parsed_step
         if step is None:
             self._places.unread.add(named.id)
