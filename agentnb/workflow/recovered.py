@@ -33,9 +33,9 @@ def check_agents_again(run: Run, given: Mapping[str, Agent]) -> tuple[str, ...]:
             continue
         for step in walk_all(declared.steps):
             if isinstance(step, AgentStep) and step.agent not in declared.agents and step.agent not in given:
-                what = f"Run {run.id} worked with the agent {step.agent}, which was an object in Python"
+                problem = f"Run {run.id} worked with the agent {step.agent}, which was an object in Python"
                 advice = GiveAgent(step.agent, resumes=True, lead="Give it again")
-                raise SettingsError(what, (*near(step.agent, given), advice))
+                raise SettingsError(problem, (*near(step.agent, given), advice))
     return tuple(given)
 
 

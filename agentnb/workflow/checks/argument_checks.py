@@ -40,12 +40,12 @@ def check_arguments(
     properties = schema.get("properties") or {}
     for mismatch in errors:
         if not _depends_on(mismatch, later):
-            what = f"there is no argument {', '.join(mismatch.unexpected)}" if mismatch.unexpected else mismatch.sentence
+            problem = f"there is no argument {', '.join(mismatch.unexpected)}" if mismatch.unexpected else mismatch.sentence
             closest = (
                 [] if mismatch.where else [hint for argument in mismatch.unexpected if (hint := near(argument, properties))]
             )
             line = line_at if isinstance(line_at, int) else line_at(mismatch.where)
-            problems.add(line, f"{where}: {name}: {what}", closest[0] if closest else _signature(schema))
+            problems.add(line, f"{where}: {name}: {problem}", closest[0] if closest else _signature(schema))
 
 
 def _depends_on(error: SchemaError, later: Sequence[Place]) -> bool:

@@ -78,8 +78,8 @@ def _check_names(
             seen = ChainMap(tree.in_no_block, tree.beside(located))
             for wanted in step.context:
                 if wanted not in seen and wanted not in places.unread:
-                    what, hint = _not_seen(wanted, located, tree, seen)
-                    problems.add(places.line(step.path, "context", step.line), f"{where}: context: {what}", hint)
+                    problem, hint = _not_seen(wanted, located, tree, seen)
+                    problems.add(places.line(step.path, "context", step.line), f"{where}: context: {problem}", hint)
     elif isinstance(step, ToolStep) and tools is not None and not is_named(step.tool, tools):  # else its server reports it
         if step.tool not in tools:
             note_no_tool(step.tool, tools, problems, line, where)
@@ -107,8 +107,8 @@ def _check_sub_agents(agents: Mapping[str, AgentSpec], known: Collection[str], p
         line = places.line(name, SUB_AGENTS, agent.line)
         for sub_agent in agent.sub_agents:
             if sub_agent not in known:
-                what = f'agent "{name}": {SUB_AGENTS}: agent "{sub_agent}" not found in agents'
-                problems.add(line, what, partial(near, sub_agent, known))
+                problem = f'agent "{name}": {SUB_AGENTS}: agent "{sub_agent}" not found in agents'
+                problems.add(line, problem, partial(near, sub_agent, known))
     try:
         delegation_order(agents)
     except DelegationCircle as circle:

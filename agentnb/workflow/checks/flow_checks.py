@@ -92,10 +92,10 @@ class FlowChecks:
         own = {inner.id for inner in walk(step)}
         for wanted in self._read_by.get(step.path, ()):
             if wanted in own:
-                what = f"the condition {step.id} waits for {wanted}, which is " + (
+                problem = f"the condition {step.id} waits for {wanted}, which is " + (
                     "itself" if wanted == step.id else "in its own branch"
                 )
-                self._add(step, "condition", what, "Let it read a step that runs before it")
+                self._add(step, "condition", problem, "Let it read a step that runs before it")
         if located.around and located.around[-1].step.kind == "parallel":
             return  # parallel siblings are not visible
         if (last := self._deferred_to(located)) > located.index:
@@ -113,23 +113,23 @@ class FlowChecks:
     def _check_deferral(self, located: Located, step: ConditionStep, last: int) -> None:
         self._deferred += last - located.index
         if self._deferred > MAX_DEFERRED:
-            what = f"with the condition {step.id}, conditions wait for more than {MAX_DEFERRED:,} later steps together"
-            self._add(step, "condition", what, "Put the conditions after the steps that they read")
+            problem = f"with the condition {step.id}, conditions wait for more than {MAX_DEFERRED:,} later steps together"
+            self._add(step, "condition", problem, "Put the conditions after the steps that they read")
             return
         first = located.siblings[located.index + 1 : last + 1]
         own = {inner.id for inner in walk(step)}
         ids = [earlier.id for earlier in first if not isinstance(earlier, GotoStep)]
         names = " and ".join(ids[:MAX_NAMED]) + (f" and {len(ids) - MAX_NAMED} more" if len(ids) > MAX_NAMED else "")
         if leaving := next((earlier for earlier in first if not self._falls_through(earlier)), None):
-            what = f"the condition {step.id} waits for {first[-1].id}, but {leaving.id} before it leads elsewhere"
-            self._add(step, "condition", what, f"Put the condition after {first[-1].id}")
+            problem = f"the condition {step.id} waits for {first[-1].id}, but {leaving.id} before it leads elsewhere"
+            self._add(step, "condition", problem, f"Put the condition after {first[-1].id}")
             return
         for earlier in walk_all(first):
             if isinstance(earlier, ConditionStep) and own & set(self._read_by.get(earlier.path, ())):
                 self._add(step, "condition", f"the conditions {step.id} and {earlier.id} wait for each other")
                 return
-        what = f"the condition {step.id} reads a later step: {names} will run before it"
-        self._add(step, "condition", what, f"Put it after {first[-1].id}", DEFERRED)
+        problem = f"the condition {step.id} reads a later step: {names} will run before it"
+        self._add(step, "condition", problem, f"Put it after {first[-1].id}", DEFERRED)
 
     def _check_order(self) -> None:
         """Warn of templates that read a step that cannot have run by the first time they are rendered."""

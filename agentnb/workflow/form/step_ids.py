@@ -92,9 +92,9 @@ def _text(node: MappingNode, key: str) -> str:
 def _given(place: _Place, problems: Problems) -> str:
     step_id = _text(place.node, "id")
     if step_id and (not _ID.fullmatch(step_id) or step_id == END):
-        what = f'{place.where}: "{step_id}" cannot be an id'
+        problem = f'{place.where}: "{step_id}" cannot be an id'
         hint = 'It means the end: "goto: end"' if step_id == END else "Write letters, digits, _ and -; a letter or _ first"
-        problems.add(place.node.entries["id"].value.line, what, hint)
+        problems.add(place.node.entries["id"].value.line, problem, hint)
         return ""
     return step_id
 
@@ -127,8 +127,8 @@ class _Names:
             return
         elif (first := self._first.get(step_id)) is not None:
             hint = f"Give it another, such as {self._next(step_id)}"
-            what = f'{place.where}: the step in line {_line_of_id(first)} has the id "{step_id}" already'
-            self._problems.add(_line_of_id(place), what, hint)
+            problem = f'{place.where}: the step in line {_line_of_id(first)} has the id "{step_id}" already'
+            self._problems.add(_line_of_id(place), problem, hint)
         self._first.setdefault(step_id, place)
         self.done[place.where] = Named(step_id)
 
@@ -140,8 +140,8 @@ class _Names:
             return target if target != step_id else ""
         self._unlike += 1
         if self._unlike <= MAX_PROBLEMS and (like := nearest(target, self._known)):
-            what = f'{place.where}: there is no step "{target}", so that {step_id} is a step and not a goto'
-            self._problems.warn(place.node.line, what, like)
+            problem = f'{place.where}: there is no step "{target}", so that {step_id} is a step and not a goto'
+            self._problems.warn(place.node.line, problem, like)
         return ""
 
     def _default(self, place: _Place) -> str:

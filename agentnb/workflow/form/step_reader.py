@@ -110,12 +110,12 @@ class StepReader:
         return None
 
     def _refuse_unknown(self, fields: Fields, kind: str) -> None:
-        known = step_keys(kind)
-        for key in [key for key in fields if key not in known]:
+        keys = step_keys(kind)
+        for key in [key for key in fields if key not in keys]:
             kinds = [candidate for candidate in KINDS if key in step_keys(candidate)]
             hint = f"It is for steps of type {', '.join(kinds)}" if kinds else ""
-            what = f'unknown key "{key}" of a step of type {kind}'
-            fields.add(key, what, hint or hint_for_unknown(key, fields.node.entries[key].value, known))
+            problem = f'unknown key "{key}" of a step of type {kind}'
+            fields.add(key, problem, hint or hint_for_unknown(key, fields.node.entries[key].value, keys))
 
     def _common(self, fields: Fields, kind: str) -> dict[str, Any]:
         left_out = LEFT_OUT.get(kind, ())

@@ -105,10 +105,10 @@ def read_yaml(text: str, problems: Problems) -> Node | None:
         return None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        what = ", ".join(part for part in (error.context, error.problem) if part)
+        problem = ", ".join(part for part in (error.context, error.problem) if part)
         line = mark.line + 1 if mark else 1
-        hint = "Indent with spaces" if "\\t" in what else _indentation(text, line) or QUOTE
-        problems.add(line, f"This is not YAML: {what}", hint)
+        hint = "Indent with spaces" if "\\t" in problem else _indentation(text, line) or QUOTE
+        problems.add(line, f"This is not YAML: {problem}", hint)
         return None
     except (YAMLError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
         problems.add(1, f"This is not YAML: {type(error).__name__}: {error}")
@@ -295,9 +295,9 @@ class _Builder:
         node = self._anchors.get(anchor)
         if node is None:
             inside = any(container.anchor == anchor for container in self._open)
-            what = "stands for what it is itself in" if inside else "stands for nothing that was written before"
+            problem = "stands for what it is itself in" if inside else "stands for nothing that was written before"
             hint = "Write out what it should be" if inside else f'For the text, write "*{anchor}" in quotes'
-            self._give_up(line, f"*{anchor} {what}", hint)
+            self._give_up(line, f"*{anchor} {problem}", hint)
         size, height, characters = _measured(node)
         self._check_depth(line, height)
         self._size += size - 1

@@ -152,10 +152,10 @@ class _Hands:
 
     async def end(self) -> list[StepResult]:
         """Return the new results in plan order."""
-        taken = [self._taken[position] for position in sorted(self._taken)]
-        if self._plan.form == "chat" and (failed := next((result for result in taken if result["error"] is not None), None)):
+        results = [self._taken[position] for position in sorted(self._taken)]
+        if self._plan.form == "chat" and (failed := next((result for result in results if result["error"] is not None), None)):
             await self._call.failed(failed["name"], failed["error"])
-        return taken
+        return results
 
     def _result(self, position: int, output: Any, error: str | None, args: Any = None) -> StepResult:
         step = self._plan.steps[position]

@@ -102,8 +102,8 @@ class _Checks:
         types = CHAT_TYPES if self.read.plan.form == "chat" else TYPES
         if step.type not in types and step.type != CLARIFY:
             listed = ", ".join(types)
-            what = f'{fields.where}: there is no type "{step.type}"' if step.type else f"{fields.where}: it has no type"
-            self.problems.add(fields.line_of("type"), what, f"One of {listed}")
+            problem = f'{fields.where}: there is no type "{step.type}"' if step.type else f"{fields.where}: it has no type"
+            self.problems.add(fields.line_of("type"), problem, f"One of {listed}")
         if self.read.plan.form == "chat":
             self._check_chat_step(step, fields)
         elif step.type == TOOL:
@@ -138,8 +138,8 @@ class _Checks:
         if self.schemas is None:
             return True
         if name not in self.schemas:
-            what = f"there is no tool {(fields.text(key) if key == 'name' else '') or name}"
-            note_no_tool(name, self.schemas, self.problems, fields.line_of(key), fields.where, what=what)
+            problem = f"there is no tool {(fields.text(key) if key == 'name' else '') or name}"
+            note_no_tool(name, self.schemas, self.problems, fields.line_of(key), fields.where, what=problem)
         return name in self.schemas
 
     def _check_arguments(self, name: str, args: dict[str, Any], fields: Fields) -> None:

@@ -141,8 +141,8 @@ class WorkflowAgents:
         model: Any = self._own_scripts.get(spec.name) or spec.model or self._model
         if model is None:
             if not self._is_scripted:
-                what = f"The agent {spec.name} has no model"
-                raise SettingsError(what, "Name one in the file, model: provider:name, or run the workflow with model=")
+                problem = f"The agent {spec.name} has no model"
+                raise SettingsError(problem, "Name one in the file, model: provider:name, or run the workflow with model=")
             model = ScriptedModel((), name=f"scripted:{spec.name}")
         fields = {"guidance": spec.guidance, "policy": spec.policy, "output": spec.structured_output}
         settings = {key: value for key, value in fields.items() if value is not None}

@@ -359,7 +359,7 @@ class LoopCounters:
         key = (source, target, source_id)
         count = self._taken.get(key, 0) + 1
         if count + 1 > self._limit:
-            what = f"workflow: max loop iterations exceeded (step: {target_id}, limit: {self._limit})"
-            raise LoopLimitReached(what, "If that is too few, set max_loop_iterations of the workflow")
+            problem = f"workflow: max loop iterations exceeded (step: {target_id}, limit: {self._limit})"
+            raise LoopLimitReached(problem, "If that is too few, set max_loop_iterations of the workflow")
         self._taken[key] = count
         return count

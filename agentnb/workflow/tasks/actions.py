@@ -41,9 +41,9 @@ class ActionTable:
         for node, call in file.graph.calls():
             where, name = f"task {node.path}", tool_of_word(call.name)
             if not table.may_have(call.name):
-                what = f"there is no action {call.name}, and no tool {name}"
+                problem = f"there is no action {call.name}, and no tool {name}"
                 location = node.line, where.removesuffix(HANDLER)
-                note_no_tool(name, own, problems, *location, what=what, actions=self.actions)
+                note_no_tool(name, own, problems, *location, what=problem, actions=self.actions)
             elif checks_arguments and (tool := self.tools.get(name)) is not None:
                 name, schema = tool.spec.name, tool.spec.input_schema
                 check_arguments(name, schema, call.args, _has_expressions, problems, where, node.line)

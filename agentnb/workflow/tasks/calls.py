@@ -186,10 +186,10 @@ class ActionCall:
         steps, most = self._calls.steps, self._calls.max_plans
         has_begun = steps.journal.is_next(StepStarted, call_step(self._place, key)[1].path)
         if not has_begun and len(steps.log.run.plans) >= most:
-            what = f"{most} plans were made, and the last one is not the end"
+            problem = f"{most} plans were made, and the last one is not the end"
             words = frozenset({MAX_PLAN_ITERATIONS})
             advice = advised("If that is too few, set max_plan_iterations of the task file")
-            raise StepEndedBadly(StepFailure(what, words, advice, is_final=True))
+            raise StepEndedBadly(StepFailure(problem, words, advice, is_final=True))
 
     def return_plain(self) -> None:
         """Mark the action's result as plain data that nothing modifies."""

@@ -69,10 +69,10 @@ class ExpressionPlaces:
             for name in () if occurrence.extra is None else names:
                 if name in known_names or name in extra:
                     continue
-                what = f"{occurrence.where}: {written[:80]}: there is no {name}"
+                problem = f"{occurrence.where}: {written[:80]}: there is no {name}"
                 is_task = f"{name} is a task: keep its result with post: {{{name}: ${{result}}}}"
                 hint = is_task if name in ids else partial(near, name, ChainMap(known_names, extra))
-                message, code = (f"{what}, so it stays as it is written", UNKNOWN_NAME) if bare else (what, "")
+                message, code = (f"{problem}, so it stays as it is written", UNKNOWN_NAME) if bare else (problem, "")
                 self._problems.add(occurrence.line, message, hint, code)
 
 
@@ -95,12 +95,12 @@ def linked(tasks: Sequence[Node], blocks: Mapping[str, range], problems: Problem
 
 def _check_gotos(task: Node, targets: Collection[str], problems: Problems) -> None:
     if task.jumps and task.is_beside:
-        what = f"task {task.path}: a task in the background goes nowhere"
-        problems.add(task.jumps[0].line, what, "Write the goto in a task after it, with dependsOn")
+        problem = f"task {task.path}: a task in the background goes nowhere"
+        problems.add(task.jumps[0].line, problem, "Write the goto in a task after it, with dependsOn")
     for jump in task.jumps:
         if jump.to not in targets:
-            what = f'task {task.path}: goto: there is no task or block "{jump.to}"'
-            problems.add(jump.line, what, partial(near, jump.to, [name for name in targets if name != END]))
+            problem = f'task {task.path}: goto: there is no task or block "{jump.to}"'
+            problems.add(jump.line, problem, partial(near, jump.to, [name for name in targets if name != END]))
 
 
 def _named(
@@ -109,11 +109,11 @@ def _named(
     """Return the indexes of the tasks that a dependency refers to; empty if it is invalid."""
     span = blocks.get(name) or (range(places[name], places[name] + 1) if name in places else None)
     if span is None:
-        what = f'task {task.path}: dependsOn: there is no task or block "{name}"'
-        problems.add(task.line, what, partial(near, name, chain(places, blocks)))
+        problem = f'task {task.path}: dependsOn: there is no task or block "{name}"'
+        problems.add(task.line, problem, partial(near, name, chain(places, blocks)))
     elif span.stop > place:
-        what = f'task {task.path}: dependsOn: "{name}" does not come before it'
-        problems.add(task.line, what, "Tasks begin in the order of the file: write that one first")
+        problem = f'task {task.path}: dependsOn: "{name}" does not come before it'
+        problems.add(task.line, problem, "Tasks begin in the order of the file: write that one first")
     else:
         return span
     return range(0)
@@ -122,8 +122,8 @@ def _named(
 def _check_awaited(task: Node, wait: Await, place: int, background: Mapping[str, int], problems: Problems) -> None:
     for name in wait.on:
         if background.get(name, place) >= place:
-            what = f'task {task.path}: await: "{name}" does not run in the background before it'
-            problems.add(task.line, what, partial(_suggest_background, name, place, background))
+            problem = f'task {task.path}: await: "{name}" does not run in the background before it'
+            problems.add(task.line, problem, partial(_suggest_background, name, place, background))
 
 
 def _suggest_background(name: str, place: int, background: Mapping[str, int]) -> Advised:

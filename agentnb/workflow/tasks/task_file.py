@@ -114,8 +114,8 @@ class _Stage:
             if name == "vars":
                 continue
             if not isinstance(entry.value, MappingNode):
-                what = f"{where}: a block holds tasks and blocks, each a mapping, not {kind_of(entry.value)}"
-                self._problems.add(entry.line, what, IN_FLUXOR.get(name, _EXAMPLE))
+                problem = f"{where}: a block holds tasks and blocks, each a mapping, not {kind_of(entry.value)}"
+                self._problems.add(entry.line, problem, IN_FLUXOR.get(name, _EXAMPLE))
                 continue
             fields = Fields(entry.value, f"task {where}", self._problems)
             self._take_name(name, entry.line)
@@ -133,8 +133,8 @@ class _Stage:
         if not NAME.fullmatch(name):
             self._problems.add(line, f'"{name}" is not a name of a task or block', "Use letters, digits, - and _")
         elif name in self._lines:
-            what = f'The name "{name}" is given twice, first in line {self._lines[name]}'
-            self._problems.add(line, what, "Give each task and each block of a file a name of its own")
+            problem = f'The name "{name}" is given twice, first in line {self._lines[name]}'
+            self._problems.add(line, problem, "Give each task and each block of a file a name of its own")
         self._lines.setdefault(name, line)
 
 

@@ -241,9 +241,9 @@ class TaskReader:
         wait = self._await(fields)
         if wait is None:
             return Node(**common)
-        what = "has no meaning beside await, which is of emit, or of tasks in the background"
+        problem = "has no meaning beside await, which is of emit, or of tasks in the background"
         hint = "Write dependsOn, or a task of its own that awaits"
-        _refuse(fields, ("action", "input", "async", "retry"), what, hint)
+        _refuse(fields, ("action", "input", "async", "retry"), problem, hint)
         return Node(**{**common, "kind": "await", "does": wait, "timeout": self._timeout(fields.given("await"))})
 
     def _await(self, fields: Fields) -> Await | None:

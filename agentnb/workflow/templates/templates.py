@@ -118,8 +118,8 @@ class Scope:
         """Return the list that the node with this id iterates over. Raises `ExpressionError`."""
         value = self.form.list_in(rendered(over, self))
         if not isinstance(value, list | tuple):
-            what, hint = self.form.no_list
-            raise ExpressionError(f"{what.format(node)} is not a list: {str(over)[:100]}", hint)
+            problem, hint = self.form.no_list
+            raise ExpressionError(f"{problem.format(node)} is not a list: {str(over)[:100]}", hint)
         return value
 
     def with_names(self, names: Mapping[str, Any]) -> Scope:
@@ -209,8 +209,8 @@ def _child(entry: Any, path: Reference, at: int) -> Any:
         return _named(outputs, path, at, "has no")
     order = entry.get("order", [*outputs])
     if not -len(order) <= part < len(order):
-        what = f"{path.upto(at)} has {len(order)} outputs, and none at [{part}]"
-        raise PathError(what, "Count from 0, from the end with -1")
+        problem = f"{path.upto(at)} has {len(order)} outputs, and none at [{part}]"
+        raise PathError(problem, "Count from 0, from the end with -1")
     return outputs[order[part]]
 
 
@@ -265,8 +265,10 @@ def truth(text: str, scope: Scope) -> bool:
         raise NoOutput(error.what, NOT_TAKEN) from error
     holds = value if isinstance(value, bool) else TRUTHS.get(str(value).strip().lower()) if type(value) in (str, int) else None
     if holds is None:
-        what = f'workflow: condition did not resolve to boolean: "{text.strip()}"'
-        raise ExpressionError(what, f"It is {shown(value)}. Compare it, such as with ==, or let the step answer true or false")
+        problem = f'workflow: condition did not resolve to boolean: "{text.strip()}"'
+        raise ExpressionError(
+            problem, f"It is {shown(value)}. Compare it, such as with ==, or let the step answer true or false"
+        )
     return holds
 
 
