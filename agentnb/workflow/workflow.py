@@ -331,7 +331,7 @@ class Workflow:
     ) -> None:
         """Raise `SettingsError` for missing tools, forbidden model addresses, and replies for an unknown agent or step.
 
-        Such replies are refused because the intended agent would call a model instead.
+        Unmatched replies are refused, because the intended agent would call a model instead.
         """
         if replies is None:
             check_destinations((*model_names(self.spec, agents), model))

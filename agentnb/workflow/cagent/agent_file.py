@@ -110,7 +110,7 @@ class _Agents:
 
 
 def _agents_of(file: MappingNode) -> MappingNode | None:
-    """Return the agents of a docker/cagent file; None for other files."""
+    """Return the agents of a docker/cagent file, or None for other files."""
     agents = file.entries["agents"].value if "agents" in file.entries else None
     if not isinstance(agents, MappingNode):
         return None

@@ -55,7 +55,7 @@ class Permissions:
 
 
 def _rules_of(pattern: str, servers: Collection[str], sub_agents: Collection[str]) -> list[str] | None:
-    """Translate a pattern to denial rules; None for a pattern about an argument that rules cannot test.
+    """Return the denial rules of a pattern, or None for a pattern about an argument that rules cannot test.
 
     ``servers``: the agent's MCP servers, whose tools rules may name.
     """

@@ -102,7 +102,7 @@ class FlowChecks:
             self._check_deferral(located, step, last)
 
     def _deferred_to(self, located: Located) -> int:
-        """Return the index of the last sibling that runs before a condition; its own index if there is none."""
+        """Return the index of the last sibling that runs before a condition; by default its own index."""
         last, depth = located.index, len(located.around)
         for wanted in self._read_by.get(located.step.path, ()) if isinstance(located.step, ConditionStep) else ():
             chain = (*target.around, target) if (target := self._tree.by_id.get(wanted)) else ()

@@ -241,7 +241,7 @@ class _Check:
 
 
 def _lacks(schema: Any, parts: Iterable[Any]) -> tuple[str, list[str]] | None:
-    """Return the first undeclared field of a path with the declared ones; None if the schema does not decide."""
+    """Return the first undeclared field of a path with the declared ones, or None if the schema is inconclusive."""
     for part in parts:
         if not isinstance(schema, dict):
             return None

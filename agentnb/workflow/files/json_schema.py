@@ -55,7 +55,7 @@ _BY_KEY: dict[str, dict[str, Any]] = {
 def workflow_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of workflow files, as a new dict.
 
-    It omits checks of `agentnb.workflow.files.workflow_reader`: references to names, and the contents of templates.
+    Checked only by `agentnb.workflow.files.workflow_reader`: references to names, and the contents of templates.
     """
     properties = _of_class(WorkflowSpec)
     own = {**{key: properties[key] for key in SETTINGS}, "limits": limits_schema(OF_WORKFLOWS)}

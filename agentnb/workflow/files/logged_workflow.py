@@ -29,7 +29,7 @@ def keep_workflow(spec: WorkflowDefinition) -> None:
 
 
 def step_to_rerun(run: RunFacts) -> str:
-    """Return the id of the first top-level step that failed, itself or in a branch; empty if there is none."""
+    """Return the id of the first top-level step that failed, itself or in a branch; empty if all succeeded."""
     declared = logged_workflow(run.settings) if run.kind == "workflow" else None
     records = run.step_records
 
@@ -42,9 +42,9 @@ def step_to_rerun(run: RunFacts) -> str:
 
 
 def logged_workflow(settings: Mapping[str, Any]) -> WorkflowDefinition | None:
-    """Return the workflow in a run's settings; None if there is none, or none that this version can parse.
+    """Return the workflow in a run's settings, or None if it is missing or cannot be parsed by this version.
 
-    It was checked before its run: missing Python agents are not reported here.
+    Missing Python agents are not reported: the workflow was checked before its run.
     """
     logged = settings.get("workflow")
     if not isinstance(logged, Mapping) or not isinstance(text := logged.get("text"), str) or not text:
@@ -60,7 +60,7 @@ def logged_workflow(settings: Mapping[str, Any]) -> WorkflowDefinition | None:
 
 
 def logged_files(settings: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the texts of a workflow's nested files by path; None for a log of an earlier version."""
+    """Return the texts of a workflow's nested files by path, or None for a log of an earlier version."""
     logged = settings.get("workflow")
     files = logged.get("files") if isinstance(logged, Mapping) else None
     if not isinstance(files, Mapping):

@@ -39,11 +39,11 @@ class Known:
     agents: Collection[str] = ()
     """Names of agents passed from Python, which replace those of the files."""
     tools: Collection[str] | None = None
-    """Names of all tools, optionally with schemas; None to skip the check."""
+    """Names of all tools, optionally with schemas. Without them, the check is skipped."""
     inputs: Collection[str] = ()
     """Names of inputs of a task file besides its declared variables."""
     check_actions: CheckActions | None = None
-    """Reports unknown actions of tasks; None to skip the check."""
+    """Reports unknown actions of tasks. Without it, the check is skipped."""
     is_logged: bool = False
     """True for the text of a run, whose inputs were checked when it began."""
 

@@ -53,7 +53,7 @@ class Fields:
                 self.add(entry.line, f'unknown key "{key}"', hint)
 
     def given(self, key: str) -> Node | None:
-        """Return the node under the key; None if missing or null."""
+        """Return the node under the key, or None if missing or null."""
         entry = self.node.entries.get(key)
         if entry is None or (isinstance(entry.value, ScalarNode) and entry.value.value is None):
             return None
@@ -125,7 +125,7 @@ class Fields:
         return None if section is None else {name: plain(entry.value) for name, entry in section.node.entries.items()}
 
     def schema(self, key: str, schema: dict[str, Any], example: str) -> dict[str, Any] | None:
-        """Validate the JSON Schema under a key; None if invalid."""
+        """Return the JSON Schema under a key, or None if invalid."""
         try:
             return checked_schema(schema, f"{self.where}: {key}", example)
         except SettingsError as error:

@@ -13,7 +13,7 @@ from agentnb.errors import MAX_PROBLEMS, WorkflowProblems, nearest, problem_line
 from agentnb.tools.builtin.named import near_tools, own_tools
 
 Hint: TypeAlias = Advised | Callable[[], Advised]
-"""What to write instead; a function if the advice requires a search of names, which is done only for a limited number of
+"""Suggested correction; a function if the advice requires a search of names, which is done only for a limited number of
 problems.
 """
 
@@ -26,7 +26,7 @@ class Problem:
     """From 1; 0 for an object built in Python, which has no line."""
     message: str
     advice: tuple[AnyAdvice, ...] = ()
-    """What to write instead."""
+    """Suggested correction."""
     source: str = ""
     """Path of the file; empty for a text without a file, such as a cell's."""
     code: str = ""
@@ -34,7 +34,7 @@ class Problem:
 
     @property
     def hint(self) -> str:
-        """What to write instead, phrased for Python."""
+        """Suggested correction, phrased for Python."""
         return in_python(self.advice)
 
     def __str__(self) -> str:

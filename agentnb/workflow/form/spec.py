@@ -21,12 +21,12 @@ END = "end"
 
 
 def written_as(name: str | None) -> dict[str, Any]:
-    """Return field metadata with the key's name in the file; None if the file has no such key."""
+    """Return field metadata with the key's name in the file, or None if the file has no such key."""
     return {"key": name}
 
 
 def key_of(item: Field[Any]) -> str | None:
-    """Return the key of a field in the file; None for fields without a key, such as lines and paths."""
+    """Return the key of a field in the file, or None for fields without a key, such as lines and paths."""
     key: str | None = item.metadata.get("key", item.name)
     return key
 
@@ -97,7 +97,7 @@ class ParallelStep(StepSpec):
     kind: ClassVar[str] = "parallel"
     steps: tuple[Step, ...]
     max_concurrency: int | None = None
-    """Maximum children at the same time; None for no limit."""
+    """Maximum children at the same time, or None for no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,7 +93,7 @@ class StepTree:
         return self._children[block.path]
 
     def top_index(self, target: str | int | None) -> int | None:
-        """Return the top-level index of a goto target; None for an unknown target."""
+        """Return the top-level index of a goto target, or None for an unknown target."""
         if isinstance(target, int):
             return target if 0 <= target < len(self.steps) else None
         return self._top.get(target) if target is not None else None

@@ -85,7 +85,7 @@ Node: TypeAlias = ScalarNode | ListNode | MappingNode
 
 
 def read_yaml(text: str, problems: Problems) -> Node | None:
-    """Parse a text with one YAML document and report its problems; None if it cannot be parsed."""
+    """Return the only YAML document of a text, or None if it cannot be parsed, and report its problems."""
     if len(text) > MAX_CHARACTERS:
         problems.add(1, f"The text has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read")
         return None
@@ -203,7 +203,7 @@ class _Open:
         self.items: list[Node] = []
         self.entries: dict[str, Entry] = {}
         self.key: tuple[str | None, int] | None = None
-        """Latest key and its line; None as the key for a merge."""
+        """Latest key and its line; the key of a merge is None."""
         self.merged: dict[str, Entry] = {}
         """Entries of mappings merged by ``<<``."""
 
@@ -338,7 +338,7 @@ class _Builder:
 
 
 def _number(text: str) -> int | float | None:
-    """Parse a number; None if JSON, or some JSON readers, cannot represent it."""
+    """Return the number, or None if JSON, or some JSON readers, cannot represent it."""
     if _WHOLE.fullmatch(text):
         is_short = len(text) < 25  # Python refuses to parse very long numbers
         number = int(text, {"0o": 8, "0x": 16}.get(text[:2], 10)) if is_short else LARGEST

@@ -34,7 +34,7 @@ class Edge:
     is_back: bool = False
     """True for a loop: the target is declared before the source, or is the source itself."""
     choices: frozenset[Choice] = frozenset()
-    """Choices that show that the edge was followed; empty if none is logged."""
+    """Choices that show that the edge was followed; empty if it is never logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class _Builder:
                 level.connect([replace(edge, choices=edge.choices | logged)], target)
 
     def _target(self, position: int) -> str | None:
-        """Return the path of the node that a jump reaches, following further jumps; None if there is none."""
+        """Return the path of the node that a jump reaches, following further jumps, or None without a target."""
         seen: set[int] = set()
         while 0 <= position < len(self._nodes) and position not in seen:
             node = self._nodes[position]

@@ -32,7 +32,7 @@ class NodeState(NamedTuple):
     attempts: int = 0
     """Attempts of the last execution."""
     loops: Mapping[str, int] = _NONE
-    """How often its edges were followed, by target path; only edges with logged choices."""
+    """Traversals of its edges, by target path; only edges with logged choices."""
     items: Mapping[str, int] = _NONE
     """Of a map: item counts by status."""
     seconds: float | None = None

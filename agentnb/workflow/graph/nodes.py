@@ -25,7 +25,7 @@ class Jump(msgspec.Struct, frozen=True, kw_only=True):
     to: str
     """Name of a task or block, or ``end``."""
     when: str | None = None
-    """An expression; None for an unconditional jump."""
+    """An expression, or None for an unconditional jump."""
     place: int = -1
     """Index in the top-level list; the length of the list is the end, a negative index is an unknown target."""
     reason: str = ""
@@ -35,7 +35,7 @@ class Jump(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Await(msgspec.Struct, frozen=True, kw_only=True):
-    """How to wait for several tasks, and how to merge their results."""
+    """Terms of waiting for several tasks and merging their results."""
 
     mode: Mode = "all"
     """``all``: wait until all have ended; any failure is a failure of the wait. ``first``: wait until one has ended, in success
@@ -85,7 +85,7 @@ class Each(msgspec.Struct, frozen=True, kw_only=True):
     """Variable with the item."""
     node: Node
     most: int | None = AT_ONCE
-    """Maximum parallel items; None for no limit."""
+    """Maximum parallel items, or None for no limit."""
     wait: Await | None = None
 
 
@@ -121,7 +121,7 @@ class Node(StepTerms, frozen=True, kw_only=True, gc=False):
     """Ids of the enclosing blocks and its own, joined with ``/``."""
     line: int = 0
     does: Any = None
-    """One of the values above, or a workflow step done by an agent, the user or another file; None for nothing."""
+    """Work: a value above, or a workflow step done by an agent, the user or another file. A node without work has None."""
     early: int = 0
     """Number of later siblings that run before it, because it reads them."""
     when: str | None = None

@@ -248,7 +248,7 @@ def _words(step: PlanStep, done: Mapping[int, StepResult]) -> str:
 
 
 def _missing(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of the call's missing arguments; empty if there are none."""
+    """Return the schema of the call's missing arguments; empty if the call is complete."""
     required = schema.get("required")
     names = [*filterfalse(arguments.__contains__, required)] if isinstance(required, list) else []
     if not names:

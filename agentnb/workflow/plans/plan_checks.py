@@ -72,7 +72,7 @@ def schemas_of(tools: Iterable[Any]) -> Schemas:
 
 
 def check_plan(read: ReadPlan, schemas: Schemas | None, problems: Problems) -> None:
-    """Note all problems of a parsed plan. ``schemas``: of all tools; None if unknown."""
+    """Note all problems of a parsed plan. ``schemas``: of all tools, or None if unknown."""
     plan, checks = read.plan, _Checks(read, schemas, problems)
     if plan.form == "chat":
         if not plan.steps:

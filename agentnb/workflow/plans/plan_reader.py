@@ -54,7 +54,7 @@ class ReadPlan:
     fields: Fields
     """The plan's fields as written."""
     steps: tuple[Fields | None, ...] = ()
-    """Each step's fields as written; None for a step that is not a mapping."""
+    """Each step's fields as written, or None for a step that is not a mapping."""
     faults: tuple[tuple[Problem, ...], ...] = ()
     """Problems by step."""
     answer: str | None = None
@@ -94,7 +94,7 @@ def read_plan_text(text: str, problems: Problems) -> ReadPlan | None:
 
 
 def plan_within(text: str) -> tuple[str, str] | None:
-    """Return a plan in a fence, or JSON within prose, and the preceding prose; None if there is neither.
+    """Return a plan in a fence, or JSON within prose, and the preceding prose, or None without a plan.
 
     Preceding lines are replaced by blank ones, so that line numbers stay correct.
     """
@@ -173,7 +173,7 @@ _OF_STEPS: dict[str, tuple[set[str], set[str]]] = {
 
 
 def plan_of_data(data: Any) -> PlanSpec | None:
-    """Return the plan of data written by `PlanSpec.data`, without source positions; None for any other data."""
+    """Return the plan of data written by `PlanSpec.data`, without source positions, or None for any other data."""
     steps = data.get("steps") if isinstance(data, dict) else None
     if not isinstance(steps, list) or len(steps) > MAX_PLAN_STEPS:
         return None
@@ -284,7 +284,7 @@ def _question(fields: Fields | None) -> PlanQuestion | None:
 
 
 def _schema(fields: Fields) -> dict[str, Any] | None:
-    """Return a question's schema, which may also be written as JSON text; None if it has none."""
+    """Return a question's schema, which may also be written as JSON text, or None if missing."""
     key = "requestedSchema" if fields.given("requestedSchema") is not None else "schema"
     node = fields.given(key)
     if node is None or isinstance(node, MappingNode):

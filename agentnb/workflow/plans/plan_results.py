@@ -70,7 +70,7 @@ def calls_of(results: Sequence[StepResult], start: int = 0) -> list[tuple[ToolCa
 
 
 def guard_of(given: Any) -> DuplicateGuard | None:
-    """Return the duplicate guard of an input: settings by name, null for the defaults; None for false.
+    """Return the duplicate guard of an input (settings by name, or null for the defaults), or None for false.
 
     Raises `SettingsError` for unknown settings.
     """

@@ -1,7 +1,7 @@
 """Data types of a plan in either form: a planner's or a chat's.
 
 A planner's plan has an intention, steps that call tools, and optionally a question to the user. A chat plan has numbered steps
-with a description, allowed tools and dependencies. One class represents both.
+with a description, allowed tools and dependencies. `PlanSpec` represents both.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ AGAIN = "Try again, or use another model"
 
 
 def plan_in_reply(text: str, calls: Sequence[ToolCall] = ()) -> ReadPlan | None:
-    """Return the plan of a reply; None if the reply is an answer.
+    """Return the plan of a reply, or None if the reply is an answer.
 
     Prose before a plan becomes the reason of its first step; in a plan without steps, it is the answer. Raises `BrokenReply`
     for an unreadable plan and for one with too many steps.
@@ -53,7 +53,7 @@ def _mappings(text: str) -> Iterator[tuple[MappingNode, str]]:
 
 
 def _mapping(text: str) -> MappingNode | None:
-    """Parse a YAML mapping; None for other YAML and for texts without a plan key, because prose is not parsed as YAML."""
+    """Return a YAML mapping, or None for other YAML and for texts without a plan key: prose is not parsed as YAML."""
     if not any(key in text for key in PLAN_KEYS):
         return None
     problems = Problems()
@@ -62,7 +62,7 @@ def _mapping(text: str) -> MappingNode | None:
 
 
 def _as_plan(node: MappingNode) -> MappingNode | None:
-    """Return the mapping of a plan, or one built from a reply that is a single question; None for anything else."""
+    """Return the mapping of a plan, or one built from a reply that is a single question, or None for anything else."""
     steps, question = (node.entries[key].value if key in node.entries else None for key in PLAN_KEYS)
     if isinstance(steps, ListNode) or isinstance(question, MappingNode):
         return node

@@ -1,4 +1,4 @@
-"""One execution of a node, with all its attempts."""
+"""Execution of a node, with all its attempts."""
 
 from __future__ import annotations
 

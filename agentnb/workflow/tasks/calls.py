@@ -97,7 +97,7 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class ActionCall:
-    """One attempt at a task's action: its input, and services for the action.
+    """An attempt at a task's action: its input, and services for the action.
 
     After a kill, an unfinished action is called again. Its finished calls through this object are not repeated, provided that
     each call has the same key as before.

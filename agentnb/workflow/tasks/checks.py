@@ -30,7 +30,7 @@ class _Place(NamedTuple):
     line: int
     where: str
     extra: tuple[str, ...] | None
-    """Names known only here; None where fields of a result are in scope, whose names are unknown before the run."""
+    """Names known only here, or None where fields of a result are in scope, whose names are unknown before the run."""
 
 
 class ExpressionPlaces:

@@ -61,7 +61,7 @@ _KEYS: dict[type, dict[str, str]] = {
 def tasks_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of task files, as a new dict.
 
-    It omits checks of `agentnb.workflow.tasks.task_file`: references to names, and the contents of expressions.
+    Checked only by `agentnb.workflow.tasks.task_file`: references to names, and the contents of expressions.
     """
     properties = properties_of(TaskFile, _BY_KEY, _LEAST)
     of_file = {

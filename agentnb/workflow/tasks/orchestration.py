@@ -80,7 +80,7 @@ def task_orchestration(
 
 
 def _price_check(models: Mapping[str, Any]) -> Callable[[Budget], None] | None:
-    """Return a check for the price of the actions' model, if a budget needs it; None without a model."""
+    """Return a check that the actions' model has a price if a budget needs it, or None without a model."""
     model = models.get("model")
     if model is None:
         return None

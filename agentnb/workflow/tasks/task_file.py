@@ -37,7 +37,7 @@ def is_task_file(text: str) -> bool:
 
 
 def top_keys(text: str) -> frozenset[str]:
-    """Return which of `STAGES` and of the keys of workflows and experiments are at the top level of a YAML text."""
+    """Return the top-level keys of a YAML text that are in `STAGES` or mark workflows and experiments."""
     if text.lstrip().startswith("{") and isinstance(node := read_yaml(text, Problems()), MappingNode):
         return frozenset(node.entries) & {*_OF_OTHERS, *STAGES}
     return frozenset(match["key"] for match in _TOP_KEY.finditer(text))

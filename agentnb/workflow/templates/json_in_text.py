@@ -15,7 +15,7 @@ _WHITE = " \t\r\n"
 
 
 def json_values(text: str) -> list[Any]:
-    """Return the JSON objects and arrays in a text, in order; an empty list if there are none.
+    """Return all JSON objects and arrays in a text, in order.
 
     A text that is entirely JSON yields one value. Nested values are not returned separately.
     """
