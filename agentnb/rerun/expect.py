@@ -79,7 +79,7 @@ def expect(source: RunSource, *expectations: Expectation) -> Run | Runs:
         raise SettingsError("There is no run to expect anything of", "Give a run, several, or a path that holds some")
     failed = {}
     for run in runs:
-        wrong = tuple([one for one in outcomes_of(run, expectations) if not one.holds])
+        wrong = tuple([outcome for outcome in outcomes_of(run, expectations) if not outcome.holds])
         if wrong:
             failed[run.id] = (run, wrong)
     if failed:
@@ -91,11 +91,11 @@ def check_expectations(expectations: Sequence[Expectation]) -> None:
     """Raise `SettingsError` for what cannot be an expectation of any run: unknown names, errors of syntax, no expectation."""
     if not expectations:
         raise SettingsError("Nothing is expected", 'Write expect(run, "loops == 0", "todos_closed")')
-    for one in expectations:
-        if isinstance(one, str):
-            check_names(one, names_in(one))
-        elif not callable(one):
-            raise SettingsError(f"{one!r} is neither an expression nor a function", 'Write a text, such as "loops == 0"')
+    for expectation in expectations:
+        if isinstance(expectation, str):
+            check_names(expectation, names_in(expectation))
+        elif not callable(expectation):
+            raise SettingsError(f"{expectation!r} is neither an expression nor a function", 'Write a text, such as "loops == 0"')
 
 
 def check_steps(expectations: Iterable[str], known: Collection[str]) -> None:
@@ -103,11 +103,11 @@ def check_steps(expectations: Iterable[str], known: Collection[str]) -> None:
 
     Of what only a run has, such as the item of a map in ``steps["each/2"]``, the step around it must be known.
     """
-    for one in expectations:
-        for name in _steps_in(one):
+    for expression in expectations:
+        for name in _steps_in(expression):
             parts = name.split("/")
             if not any("/".join(parts[:end]) in known for end in range(1, len(parts) + 1)):
-                raise ExpressionError(f"{one.strip()}: the workflow has no step {name}", near(name, known))
+                raise ExpressionError(f"{expression.strip()}: the workflow has no step {name}", near(name, known))
 
 
 def _steps_in(expression: str) -> Iterator[str]:
@@ -125,13 +125,13 @@ def _steps_in(expression: str) -> Iterator[str]:
 def outcomes_of(run: Run, expectations: Iterable[Expectation]) -> tuple[Outcome, ...]:
     """Return what came of each expectation, for a run as it stands. The walk over its rounds is made once, if any fails."""
     whole = at_the_end(run)
-    checks = [(one, _checked(one, whole)) for one in expectations]
-    failing = [one for one, check in checks if not check.holds]
+    checks = [(expectation, _checked(expectation, whole)) for expectation in expectations]
+    failing = [expectation for expectation, check in checks if not check.holds]
     broken = dict(zip(map(id, failing), _rounds_that_broke(run, failing), strict=True))
     return tuple(
         [
-            Outcome(_text(one), check.holds, check.found, *broken.get(id(one), (None, False)), check.has_value)
-            for one, check in checks
+            Outcome(_text(expectation), check.holds, check.found, *broken.get(id(expectation), (None, False)), check.has_value)
+            for expectation, check in checks
         ]
     )
 
@@ -144,25 +144,25 @@ class _Check(NamedTuple):
     has_value: bool = True
 
 
-def _checked(one: Expectation, at: RunAfterRound) -> _Check:
+def _checked(expectation: Expectation, at: RunAfterRound) -> _Check:
     """Return whether it holds after this round, and what was found."""
-    if not isinstance(one, str):
-        return _answered(one, at.run)
+    if not isinstance(expectation, str):
+        return _answered(expectation, at.run)
     values = RunValues(at)
     try:
-        value = evaluate(one, values)
+        value = evaluate(expectation, values)
     except UnknownValue as unknown:
         return _Check(False, unknown.what, has_value=False)
     except ExpressionError as error:
         return _Check(False, sentences(error.why or error.what, error.hint), has_value=False)
     if not isinstance(value, bool):
         return _Check(False, f"it is {_shown(value)}, neither true nor false. Compare it with something", has_value=False)
-    return _Check(value, ", ".join([told for path in _read(one) if (told := _told(path, values))]))
+    return _Check(value, ", ".join([text for path in _read(expectation) if (text := _told(path, values))]))
 
 
 def _read(expression: str) -> list[str]:
     """Return the paths whose values explain the expression."""
-    return [each for path in paths_in(expression) for each in (path, EXPLAINED_BY.get(path, "")) if each]
+    return [name for path in paths_in(expression) for name in (path, EXPLAINED_BY.get(path, "")) if name]
 
 
 def _answered(function: Callable[[Run], Any], run: Run) -> _Check:
@@ -177,13 +177,13 @@ def _answered(function: Callable[[Run], Any], run: Run) -> _Check:
 
 def _rounds_that_broke(run: Run, failing: Sequence[Expectation]) -> list[tuple[int | None, bool]]:
     """Return for each the round, from 1, after which it was false and stayed so, and whether only the end could tell."""
-    at_end = [works_in_steps(run) or (isinstance(one, str) and _waits_for_the_end(one)) for one in failing]
+    at_end = [works_in_steps(run) or (isinstance(expectation, str) and _waits_for_the_end(expectation)) for expectation in failing]
     last_held = [-1] * len(failing)
     if not all(at_end):
         for at in after_each_round(run):
-            for place, one in enumerate(failing):
-                if not at_end[place] and _holds(one, at):
-                    last_held[place] = at.rounds
+            for index, expectation in enumerate(failing):
+                if not at_end[index] and _holds(expectation, at):
+                    last_held[index] = at.rounds
     count = len(run.rounds)
     broke = [count if ends else held + 1 if held >= 0 else None for ends, held in zip(at_end, last_held, strict=True)]
     return [(round_number or None, ends) for round_number, ends in zip(broke, at_end, strict=True)]
@@ -197,12 +197,12 @@ def _waits_for_the_end(expression: str) -> bool:
         return True
 
 
-def _holds(one: Expectation, at: RunAfterRound) -> bool:
+def _holds(expectation: Expectation, at: RunAfterRound) -> bool:
     """Return whether it holds after this round; without the words, as this is asked after every round."""
-    if not isinstance(one, str):
-        return _answered(one, at.run).holds
+    if not isinstance(expectation, str):
+        return _answered(expectation, at.run).holds
     try:
-        return evaluate(one, RunValues(at)) is True
+        return evaluate(expectation, RunValues(at)) is True
     except ExpressionError:
         return False
 
@@ -219,15 +219,15 @@ def _shown(value: Any) -> str:
     return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}..."
 
 
-def _text(one: Expectation) -> str:
+def _text(expectation: Expectation) -> str:
     """Return the expectation as it was written; of a function its name, of a lambda its line."""
-    if isinstance(one, str):
-        return one.strip()
-    name = getattr(one, "__name__", type(one).__name__)
+    if isinstance(expectation, str):
+        return expectation.strip()
+    name = getattr(expectation, "__name__", type(expectation).__name__)
     if name != "<lambda>":
         return str(name)
     try:
-        line = inspect.getsource(one)
+        line = inspect.getsource(expectation)
     except (OSError, TypeError):
         return "lambda run: ..."
     line = line[line.find("lambda") :].partition("\n")[0]
@@ -246,14 +246,14 @@ def _failure(failed: Mapping[str, tuple[Run, tuple[Outcome, ...]]], count: int, 
     runs = [*failed.values()]
     lines = []
     for run, wrong in runs[:MAX_RUNS]:
-        lines += [f"Run {run.id} is not as expected:", *[f"  {one.sentence}" for one in wrong]]
+        lines += [f"Run {run.id} is not as expected:", *[f"  {outcome.sentence}" for outcome in wrong]]
     if len(runs) > MAX_RUNS:
         lines.append(f"and {len(runs) - MAX_RUNS:,} more runs: .failed has all")
     head = [f"{len(runs):,} of {count:,} runs are not as expected"] if count > 1 else []
     first, wrong = runs[0]
-    place = min((one.round for one in wrong if one.round is not None), default=None)
-    what = "steps" if works_in_steps(first) else "rounds"
-    hint = f"See round {place}: {variable}.rounds[{place - 1}]" if place else f"See its {what}: tables.{what}({variable})"
+    round_number = min((outcome.round for outcome in wrong if outcome.round is not None), default=None)
+    table = "steps" if works_in_steps(first) else "rounds"
+    hint = f"See round {round_number}: {variable}.rounds[{round_number - 1}]" if round_number else f"See its {table}: tables.{table}({variable})"
     if count > 1:
         hint = "See what they were: tables.runs(runs)"
     error = ExpectationFailed("\n".join([*head, *lines]), hint, run=first)
@@ -275,7 +275,7 @@ def logged_outcomes(run: Run) -> tuple[Outcome, ...]:
 def _logged_expectations(run: Run) -> list[Expectation]:
     kept = logged_extensions(run).get(EXTENSION, {}).get("settings")
     texts = kept.get("texts") if isinstance(kept, dict) else None
-    return [one for one in texts if isinstance(one, str)] if isinstance(texts, list) else []
+    return [text for text in texts if isinstance(text, str)] if isinstance(texts, list) else []
 
 
 def expected_outcome(run: Run, end: RunFinished) -> tuple[Assessment, ...]:
@@ -284,13 +284,13 @@ def expected_outcome(run: Run, end: RunFinished) -> tuple[Assessment, ...]:
     if not texts:
         return ()
     outcomes = outcomes_of(Run.from_events([*run.events, end]), texts)
-    wrong = [one.expectation for one in outcomes if not one.holds]
-    names = wrong or [one.expectation for one in outcomes]
+    wrong = [outcome.expectation for outcome in outcomes if not outcome.holds]
+    names = wrong or [outcome.expectation for outcome in outcomes]
     return (Assessment("failed" if wrong else "passed", "expectation", ", ".join(names)),)
 
 
 def check_logged(run: Run, variable: str = "run") -> None:
     """Raise `ExpectationFailed` if the run, held by this variable, has ended and is not as its log says that it was to be."""
-    wrong = tuple([one for one in logged_outcomes(run) if not one.holds])
+    wrong = tuple([outcome for outcome in logged_outcomes(run) if not outcome.holds])
     if wrong:
         raise _failure({run.id: (run, wrong)}, 1, variable)

@@ -158,7 +158,7 @@ def pending_of(
 ) -> AgentRun:
     """Return the fork, about to start; ``changes`` as for `variant_of`. ``is_fork``: whether it says what it is a fork of."""
     options = options or RunOptions()
-    fallback = _with_builtins(run, given) if (given := tuple(fallback)) else ()
+    fallback = _with_builtins(run, live_tools) if (live_tools := tuple(fallback)) else ()
     variant = variant_of(run, **changes, is_live=is_fork)
     before = _numbered(map(variant.vary, _before(run, at_round)))
     todos = Run.from_events(before).todos
@@ -193,9 +193,9 @@ def _extensions(run: Run, variant: Variant, *, makes_plans: bool) -> tuple[Exten
 
     ``makes_plans``: whether it makes plans, rather than get the recorded results of its calls.
     """
-    named = {one.name for one in variant.extensions}
+    named = {extension.name for extension in variant.extensions}
     logged = (*context_again(run), *(plans_again(run) if makes_plans else ()))
-    return (*[one for one in logged if one.name not in named], *variant.extensions)
+    return (*[extension for extension in logged if extension.name not in named], *variant.extensions)
 
 
 def _limits(variant: Variant, logged: dict[str, Any]) -> dict[str, Any]:
@@ -271,7 +271,7 @@ def _started(first: AnyEvent, pending: AgentRun, forked_from: ForkedFrom | None)
         guidance=pending.agent.guidance_texts.texts,
         origin=None,
         forked_from=forked_from,
-        tags=tuple([encodable(one) for one in options.tags]) or first.tags,
+        tags=tuple([encodable(tag) for tag in options.tags]) or first.tags,
         context_type=options.context_type or first.context_type,
         entity=options.entity or first.entity,
         notebook=encodable(options.notebook),
@@ -286,11 +286,11 @@ def _before(run: Run, at_round: int) -> list[AnyEvent]:
     if run.kind != "agent" or not walked:
         raise SettingsError(f"Run {run.id} has no rounds to fork", "Fork a run of an agent")
     if type(at_round) is not int or not 1 <= at_round <= len(walked) + 1:
-        what = f"at_round={at_round!r}: run {run.id} has {len(walked)} rounds, counted from 1"
-        raise SettingsError(what, f"Give one of 1 to {len(walked) + 1}; the last goes on behind its end")
+        problem = f"at_round={at_round!r}: run {run.id} has {len(walked)} rounds, counted from 1"
+        raise SettingsError(problem, f"Give one of 1 to {len(walked) + 1}; the last goes on behind its end")
     events: list[AnyEvent] = [] if at_round > 1 else [run.events[0]]
-    for one in walked[: at_round - 1]:
-        events += [*one.before, one.start, *one.prepared, *one.answered]
+    for round_ in walked[: at_round - 1]:
+        events += [*round_.before, round_.start, *round_.prepared, *round_.answered]
     if 1 < at_round <= len(walked):
         events += walked[at_round - 1].before
     return events
@@ -298,14 +298,14 @@ def _before(run: Run, at_round: int) -> list[AnyEvent]:
 
 def _with_builtins(run: Run, fallback: Sequence[Any]) -> list[Any]:
     """Return these tools and the built-in ones of the run; of MCP servers only those that are given."""
-    given = {item.name for item in servers_among(fallback)}
-    return [tool for tool in with_builtins(run, fallback) if not isinstance(tool, ServerTools) or tool.name in given]
+    server_names = {item.name for item in servers_among(fallback)}
+    return [tool for tool in with_builtins(run, fallback) if not isinstance(tool, ServerTools) or tool.name in server_names]
 
 
 def _model(run: Run, model: str | Model | None) -> str | Model:
     if model is not None:
         return model
     if not can_be_made(run.model):
-        what = f"Run {run.id} was with {run.model}, which cannot be made from its name"
-        raise SettingsError(what, f"Give a model: fork(run, at_round, model={run.model!r}), or an object")
+        problem = f"Run {run.id} was with {run.model}, which cannot be made from its name"
+        raise SettingsError(problem, f"Give a model: fork(run, at_round, model={run.model!r}), or an object")
     return logged_model(run)

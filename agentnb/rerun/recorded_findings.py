@@ -40,6 +40,6 @@ def recorded_findings(run: RunFacts, rule: str | None = None) -> DetectorMaker:
 def without_asking(detectors: Detectors, run: RunFacts) -> list[DetectorMaker]:
     """Return these detectors; for each that asks a model its recorded findings."""
     return [
-        recorded_findings(run, one.name) if isinstance(one, FunctionDetector) and one.asks_model else one
-        for one in detectors_of(detectors)
+        recorded_findings(run, detector.name) if isinstance(detector, FunctionDetector) and detector.asks_model else detector
+        for detector in detectors_of(detectors)
     ]

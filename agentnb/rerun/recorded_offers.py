@@ -39,17 +39,17 @@ class RecordedOffers(RunServers):
         """Offer the tools that the next request had. All that the record has can be called."""
         for tools in self._run_tools:
             gone: list[Tool] = [tool for tool in self._recorded if tools.get(tool.spec.name) is None]
-            known = tools.toolbox.with_tools((), gone)
+            toolbox = tools.toolbox.with_tools((), gone)
             # Tools that are not recorded, such as the todo list, are those of this version.
             specs = [
-                spec if isinstance(tool := known.get(spec.name), RecordedTool) or tool is None else tool.spec
+                spec if isinstance(tool := toolbox.get(spec.name), RecordedTool) or tool is None else tool.spec
                 for spec in self._next()
             ]
-            tools.change(known.advertising(specs))
+            tools.change(toolbox.advertising(specs))
 
     def _next(self) -> tuple[ToolSpec, ...]:
-        place = min(len(self._made.rounds), len(self._by_round) - 1)
-        return self._by_round[place]
+        position = min(len(self._made.rounds), len(self._by_round) - 1)
+        return self._by_round[position]
 
 
 def _tools_by_round(run: Run) -> list[tuple[ToolSpec, ...]]:

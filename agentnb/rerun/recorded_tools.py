@@ -30,22 +30,22 @@ class RecordedResults:
     def __init__(self, run: Run, from_round: int = 0) -> None:
         self._left: dict[tuple[str, bytes], deque[CallRecord]] = {}
         self._last: dict[tuple[str, bytes], CallRecord] = {}
-        for one in run.rounds:
-            for record in _ran(one):
+        for round_ in run.rounds:
+            for record in _ran(round_):
                 key = call_key(record.call)
                 self._last[key] = record
-                if one.index >= from_round:
+                if round_.index >= from_round:
                     self._left.setdefault(key, deque()).append(record)
 
     def take(self, name: str, arguments: Any) -> CallRecord | None:
         """Return the next record of this call, or None."""
         key = call_key(ToolCall(name, arguments))
-        left = self._left.get(key)
-        return left.popleft() if left else self._last.get(key)
+        remaining = self._left.get(key)
+        return remaining.popleft() if remaining else self._last.get(key)
 
 
-def _ran(one: WorkflowRound) -> Iterable[CallRecord]:
-    return (record for record in one.records if record.result is not None and record.result.error_code not in NOT_RUN)
+def _ran(round_: WorkflowRound) -> Iterable[CallRecord]:
+    return (record for record in round_.records if record.result is not None and record.result.error_code not in NOT_RUN)
 
 
 class RecordedTool:
@@ -135,12 +135,12 @@ def recorded_tools(run: Run, from_round: int = 0, behind: Iterable[Any] = ()) ->
 
 def _origins(run: Run, names: Iterable[str]) -> dict[str, ToolOrigin]:
     """Return the MCP servers of those of the tools that are of one of the log: their names tell."""
-    asked = {one.question.about.origin for one in run.questions if one.question.about is not None}
+    asked = {entry.question.about.origin for entry in run.questions if entry.question.about is not None}
     identities = {origin.server: origin.server_identity for origin in asked if origin is not None}
     servers = {
         name: ToolOrigin(name, logged.target, "", identities.get(name, ""))
         for name, logged in servers_of_log(run.settings).items()
     }
     longest_first = sorted(servers, key=len, reverse=True)
-    found = {name: next((server for server in longest_first if may_be_of(server, name)), None) for name in names}
-    return {name: servers[server] for name, server in found.items() if server is not None}
+    matches = {name: next((server for server in longest_first if may_be_of(server, name)), None) for name in names}
+    return {name: servers[server] for name, server in matches.items() if server is not None}

@@ -31,7 +31,7 @@ def recordings_of(source: Any) -> Iterator[Recording]:
     elif isinstance(source, str | Path):
         for run in load_traces(source):
             yield from _of_run(run)
-    elif isinstance(source, Sequence) and all(isinstance(one, Run) for one in source):
+    elif isinstance(source, Sequence) and all(isinstance(item, Run) for item in source):
         for run in source:
             yield from _of_run(run)
     else:
@@ -39,36 +39,36 @@ def recordings_of(source: Any) -> Iterator[Recording]:
 
 
 def _of_run(run: Run) -> Iterator[Recording]:
-    rounds = {one.index: one for one in run.rounds}
+    rounds = {round_.index: round_ for round_ in run.rounds}
     last = run.rounds[-1] if run.rounds else None
     for index, sent in sent_requests(run):
-        one = rounds[index]
-        items = (*_attempts(one), *_reply(one))
-        if one.reply is not None and one.stop_reason != "broken_off":
+        round_ = rounds[index]
+        items = (*_attempts(round_), *_reply(round_))
+        if round_.reply is not None and round_.stop_reason != "broken_off":
             yield Recording(run.id, index, sent.request, items)
-        elif one is last and run.error is not None:
+        elif round_ is last and run.error is not None:
             yield Recording(run.id, index, sent.request, items, _error(run.error))
 
 
-def _attempts(one: WorkflowRound) -> Iterable[StreamItem]:
-    for each in one.retries:
-        if each.heard:
-            yield TextDelta(each.heard)
-        yield Retry(each.attempt, each.seconds, each.reason, each.status)
+def _attempts(round_: WorkflowRound) -> Iterable[StreamItem]:
+    for attempt in round_.retries:
+        if attempt.heard:
+            yield TextDelta(attempt.heard)
+        yield Retry(attempt.attempt, attempt.seconds, attempt.reason, attempt.status)
 
 
-def _reply(one: WorkflowRound) -> Iterable[StreamItem]:
-    if one.reply is None:
+def _reply(round_: WorkflowRound) -> Iterable[StreamItem]:
+    if round_.reply is None:
         return
-    if one.stop_reason == "broken_off":
-        yield TextDelta(one.text)
+    if round_.stop_reason == "broken_off":
+        yield TextDelta(round_.text)
         return
     yield Reply(
-        _with_markers(one.reply, one.signals),
-        usage=one.usage or UNKNOWN,
-        stop_reason=one.stop_reason,
-        metadata=one.metadata,
-        seconds=one.model_seconds,
+        _with_markers(round_.reply, round_.signals),
+        usage=round_.usage or UNKNOWN,
+        stop_reason=round_.stop_reason,
+        metadata=round_.metadata,
+        seconds=round_.model_seconds,
     )
 
 
@@ -76,7 +76,7 @@ def _with_markers(message: Message, signals: Sequence[str]) -> Message:
     """Return the reply as the model gave it, but for the places of its markers: they come last, in a part of their own."""
     if not signals:
         return message
-    return replace(message, parts=(*message.parts, Text("\n".join(MARKERS[one] for one in signals))))
+    return replace(message, parts=(*message.parts, Text("\n".join(MARKERS[signal] for signal in signals))))
 
 
 def _error(error: RunError) -> Exception:

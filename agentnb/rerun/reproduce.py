@@ -65,10 +65,10 @@ async def reproduce(
     options = options_of(options, keywords, RunKeywords, "reproduce(run")
     pending, model = _pending(run, tools, gates, detect, options)
     try:
-        found = await pending.run_here()
+        reproduced = await pending.run_here()
     except AgentnbError as error:
-        found = _failed(run, pending, model, error)
-    return _checked(run, found, model)
+        reproduced = _failed(run, pending, model, error)
+    return _checked(run, reproduced, model)
 
 
 def reproduce_sync(
@@ -86,10 +86,10 @@ def reproduce_sync(
     with foreground.own_interrupts():
         pending, model = _pending(run, tools, gates, detect, replace(options, foreground=foreground))
         try:
-            found = pending.start().wait_in_foreground()
+            reproduced = pending.start().wait_in_foreground()
         except AgentnbError as error:
-            found = _failed(run, pending, model, error)
-    return _checked(run, found, model)
+            reproduced = _failed(run, pending, model, error)
+    return _checked(run, reproduced, model)
 
 
 def _pending(
@@ -120,16 +120,16 @@ def _answers_of(run: Run) -> AnswerQuestion | None:
 
     Calls that a grant from outside allowed, of a session or a run around it, are approved.
     """
-    left = {call_id: deque(asked) for call_id, asked in by_call(run.questions).items()}
+    remaining = {call_id: deque(asked) for call_id, asked in by_call(run.questions).items()}
     granted = [event for event in run.events if isinstance(event, GrantGiven) and is_copy(event)]
 
     def answer(question: WaitingOnUser) -> Any:
-        if asked := left.get(question.call_id):
+        if asked := remaining.get(question.call_id):
             return asked.popleft().answer
-        about = question.about
-        return APPROVE if about is not None and any(_had_allowed(grant, about) for grant in granted) else None
+        call = question.about
+        return APPROVE if call is not None and any(_had_allowed(grant, call) for grant in granted) else None
 
-    return answer if left or granted else None
+    return answer if remaining or granted else None
 
 
 def _had_allowed(grant: GrantGiven, call: JudgedCall) -> bool:
@@ -170,35 +170,35 @@ def _failed(run: Run, pending: AgentRun, model: RecordedModel, error: AgentnbErr
     return pending.context.log.run
 
 
-def _checked(run: Run, found: Run, model: RecordedModel) -> Run:
-    had = missing_gates(run, names_of_gates(found))
+def _checked(run: Run, reproduced: Run, model: RecordedModel) -> Run:
+    had = missing_gates(run, names_of_gates(reproduced))
     gates = f"Pass the gates that it had: reproduce(run, gates=[{', '.join(had)}])" if had else ""
     if model.diverged is not None:
-        raise ReplayDiverged(model.diverged.what, gates or model.diverged.advice, run=found)
-    for (what, recorded), (_, now) in zip(_course(run), _course(found), strict=False):
-        if recorded != now:
-            raise ReplayDiverged(f"{what} was {recorded} and is {now} now", gates or COMPARE, run=found)
-    return found
+        raise ReplayDiverged(model.diverged.what, gates or model.diverged.advice, run=reproduced)
+    for (fact, recorded), (_, current) in zip(_course(run), _course(reproduced), strict=False):
+        if recorded != current:
+            raise ReplayDiverged(f"{fact} was {recorded} and is {current} now", gates or COMPARE, run=reproduced)
+    return reproduced
 
 
 def _course(run: Run) -> Iterator[tuple[str, str]]:
     """Yield what is the same whenever the run is made, with its name, first to last."""
-    for one in run.rounds:
-        for name, value in _facts(one).items():
-            yield f"Round {one.index + 1}: {name}", _encode(value).decode()
-    yield "The list of todos", _encode([structs.replace(one, **_NO_TIMES) for one in run.todos]).decode()
+    for round_ in run.rounds:
+        for name, value in _facts(round_).items():
+            yield f"Round {round_.index + 1}: {name}", _encode(value).decode()
+    yield "The list of todos", _encode([structs.replace(todo, **_NO_TIMES) for todo in run.todos]).decode()
     yield "The end", f"{run.status} ({run.stop_reason}) after {len(run.rounds)} rounds"
 
 
-def _facts(one: WorkflowRound) -> dict[str, Any]:
-    calls = [(each.call.name, each.call.arguments, each.rule) for each in one.records]
-    results = [(each.text, each.is_error, each.error_code) for each in one.results]
+def _facts(round_: WorkflowRound) -> dict[str, Any]:
+    calls = [(record.call.name, record.call.arguments, record.rule) for record in round_.records]
+    results = [(result.text, result.is_error, result.error_code) for result in round_.results]
     return {
-        "its reason": one.reason,
-        "its guidance": one.guidance,
-        "its text": one.text,
+        "its reason": round_.reason,
+        "its guidance": round_.guidance,
+        "its text": round_.text,
         "its calls": calls,
         "their results": results,
-        "its status": one.status,
-        "whether guidance was followed": one.followed,
+        "its status": round_.status,
+        "whether guidance was followed": round_.followed,
     }

@@ -52,9 +52,9 @@ class Detected(dict[str, dict[str, int]]):
 
     def __missing__(self, name: str) -> dict[str, int]:
         counts = dict.fromkeys((ANY, *FAMILIES, *presets.describe(name).rule_names), 0)
-        for one in self._found(name):
-            if one.made < self._rounds:
-                for key in dict.fromkeys((ANY, one.family, one.rule)):
+        for detection in self._found(name):
+            if detection.made < self._rounds:
+                for key in dict.fromkeys((ANY, detection.family, detection.rule)):
                     counts[key] = counts.get(key, 0) + 1
         return counts
 
@@ -90,20 +90,20 @@ class RunAfterRound:
             self.max_consecutive_assistant = max(self.max_consecutive_assistant, self._consecutive)
         self._messages = max(first, len(self.run.messages))
 
-    def _count(self, one: WorkflowRound) -> None:
+    def _count(self, round_: WorkflowRound) -> None:
         self.rounds += 1
-        self.tool_calls += len(one.records)
-        for record in one.records:
+        self.tool_calls += len(round_.records)
+        for record in round_.records:
             self.calls[record.call.name] += 1
             self.tool_errors += success_of(record) is False
             self.calls_blocked += bool(record.rule)
-        self.todo_violations += len(one.todo_violations)
-        self.guidance_given += len(one.guidance)
-        self.guidance_judged += sum(verdict.followed is not None for verdict in one.followed)
-        self.guidance_followed += sum(verdict.followed is True for verdict in one.followed)
-        known = self.round_seconds is not None and one.seconds is not None
-        self.round_seconds = self.round_seconds + one.seconds if known else None  # type: ignore[operator]  # both are known
-        for row in self._found_in.pop(one.index, ()):
+        self.todo_violations += len(round_.todo_violations)
+        self.guidance_given += len(round_.guidance)
+        self.guidance_judged += sum(verdict.followed is not None for verdict in round_.followed)
+        self.guidance_followed += sum(verdict.followed is True for verdict in round_.followed)
+        is_known = self.round_seconds is not None and round_.seconds is not None
+        self.round_seconds = self.round_seconds + round_.seconds if is_known else None  # type: ignore[operator]  # both are known
+        for row in self._found_in.pop(round_.index, ()):
             self.found[row.family] += 1
             if row.rule != row.family:
                 self.found[row.rule] += 1
@@ -247,10 +247,10 @@ class RunValues(Mapping[str, Any]):
         self._at = at
 
     def __getitem__(self, name: str) -> Any:
-        known = NAMES[name]
-        value = known.value(self._at)
-        if value is None and known.unknown:
-            raise UnknownValue(f"{name} is not known: {known.unknown}")
+        entry = NAMES[name]
+        value = entry.value(self._at)
+        if value is None and entry.unknown:
+            raise UnknownValue(f"{name} is not known: {entry.unknown}")
         return value
 
     def __contains__(self, name: object) -> bool:

@@ -80,14 +80,14 @@ def survey(
     for run in iter_traces(runs, problems=problems):
         if works_in_steps(run):
             continue
-        known = {name: judge(run) for name, judge in judges.items()}
-        for name, has_failed in known.items():
+        labels = {name: judge(run) for name, judge in judges.items()}
+        for name, has_failed in labels.items():
             verdicts[name].append(has_failed)
-        if all(has_failed is None for has_failed in known.values()):
+        if all(has_failed is None for has_failed in labels.values()):
             continue
-        place = len(next(iter(verdicts.values()))) - 1
+        position = len(next(iter(verdicts.values()))) - 1
         for (words, chosen, detectors, amounts), results in zip(variants, tried, strict=True):
-            results.append(_tried(place, replay(run, words, chosen, detectors, amounts, workflow_mode)))
+            results.append(_tried(position, replay(run, words, chosen, detectors, amounts, workflow_mode)))
     warn_of(problems)
     verdict = _verdicts(verdicts)
     return _table([_row(variant, results, verdict) for variant, results in zip(variants, tried, strict=True)])
@@ -114,7 +114,7 @@ def _judges(failed: Failed) -> dict[str, Callable[[Run], bool | None]]:
         return {BY_PERSON: lambda run: failed.get(run.id)}
     texts: list[Expectation] = [failed] if isinstance(failed, str) else [*failed]
     check_expectations(texts)
-    return {BY_PERSON: lambda run: not all(one.holds for one in outcomes_of(run, texts))}
+    return {BY_PERSON: lambda run: not all(outcome.holds for outcome in outcomes_of(run, texts))}
 
 
 class Verdicts(NamedTuple):
@@ -129,41 +129,41 @@ class Verdicts(NamedTuple):
 def _verdicts(found: Mapping[str, Sequence[bool | None]]) -> Verdicts:
     """Return the verdicts that count: those of the first judge who knows any. Raises `SettingsError` if none does."""
     for judged_by, has_failed in found.items():
-        if any(one is not None for one in has_failed):
+        if any(label is not None for label in has_failed):
             return Verdicts(judged_by, has_failed)
     hint = "Give runs, or a folder of traces. If nothing records their outcome or end, say which failed: failed="
     raise SettingsError("There is no run to survey", hint)
 
 
-def _tried(place: int, found: Replay) -> Tried:
+def _tried(place: int, result: Replay) -> Tried:
     return Tried(
         place=place,
-        is_caught=found.caught_at is not None,
-        caught_at=found.caught_at,
-        rounds_saved=found.rounds_saved,
-        tokens_saved=found.tokens_saved,
-        turns=found.turn_ending.kind,
+        is_caught=result.caught_at is not None,
+        caught_at=result.caught_at,
+        rounds_saved=result.rounds_saved,
+        tokens_saved=result.tokens_saved,
+        turns=result.turn_ending.kind,
     )
 
 
 def _row(variant: tuple[Any, ...], tried: list[Tried], verdicts: Verdicts) -> dict[str, Any]:
     words, policy, detectors, amounts = variant
     has_failed = verdicts.has_failed
-    results = [one for one in tried if has_failed[one.place] is not None]
-    failures = [one for one in results if has_failed[one.place]]
-    healthy = [one for one in results if not has_failed[one.place]]
-    caught, disturbed = (sum(one.is_caught for one in some) for some in (failures, healthy))
-    tokens = [one.tokens_saved for one in failures if one.tokens_saved is not None]
-    at = sorted(one.caught_at for one in failures if one.caught_at is not None)
+    results = [trial for trial in tried if has_failed[trial.place] is not None]
+    failures = [trial for trial in results if has_failed[trial.place]]
+    healthy = [trial for trial in results if not has_failed[trial.place]]
+    caught, disturbed = (sum(trial.is_caught for trial in group) for group in (failures, healthy))
+    tokens = [trial.tokens_saved for trial in failures if trial.tokens_saved is not None]
+    at = sorted(trial.caught_at for trial in failures if trial.caught_at is not None)
     return {
         "guidance": _name(words),
         "policy": _name(policy),
         "detect": OWN if detectors is None else detect_name(detectors),
         "limits": OWN if amounts is None else ", ".join(f"{name}={value}" for name, value in amounts.items()),
         "runs": len(results),
-        "turns": ", ".join(f"{name} {count}" for name, count in Counter(one.turns for one in results).most_common()),
+        "turns": ", ".join(f"{name} {count}" for name, count in Counter(trial.turns for trial in results).most_common()),
         "judged_by": verdicts.judged_by,
-        "unknown": sum(one is None for one in has_failed),
+        "unknown": sum(label is None for label in has_failed),
         "failures": len(failures),
         "caught": caught,
         **share_columns("caught_share", wilson(caught, len(failures))),
@@ -171,13 +171,13 @@ def _row(variant: tuple[Any, ...], tried: list[Tried], verdicts: Verdicts) -> di
         "healthy": len(healthy),
         "disturbed": disturbed,
         **share_columns("disturbed_share", wilson(disturbed, len(healthy))),
-        "rounds_saved": sum(one.rounds_saved for one in failures),
-        **share_columns("rounds_saved_mean", mean_interval([one.rounds_saved for one in failures])),
+        "rounds_saved": sum(trial.rounds_saved for trial in failures),
+        **share_columns("rounds_saved_mean", mean_interval([trial.rounds_saved for trial in failures])),
         "tokens_saved": sum(tokens),
         **share_columns("tokens_saved_mean", mean_interval(tokens)),
         "tokens_unknown": len(failures) - len(tokens),
-        "rounds_cut": sum(one.rounds_saved for one in healthy),
-        **share_columns("rounds_cut_mean", mean_interval([one.rounds_saved for one in healthy])),
+        "rounds_cut": sum(trial.rounds_saved for trial in healthy),
+        **share_columns("rounds_cut_mean", mean_interval([trial.rounds_saved for trial in healthy])),
     }
 
 
@@ -193,6 +193,6 @@ def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
     kinds = {
-        name: "str" if name in _TEXTS else "float64" if any(one in name for one in _SHARES) else "Int64" for name in rows[0]
+        name: "str" if name in _TEXTS else "float64" if any(suffix in name for suffix in _SHARES) else "Int64" for name in rows[0]
     }
     return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in kinds.items()})

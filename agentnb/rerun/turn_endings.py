@@ -74,22 +74,22 @@ def infer_turn_ending(after_rounds: Iterable[AfterText | None]) -> TurnEnding:
 
 def after_texts(run: Run, walked: Sequence[RoundEvents]) -> list[AfterText | None]:
     """Return what comes after each round of a run of another product; None for a round with tool calls or without a reply."""
-    by_index = {one.index: one for one in run.rounds}
-    rounds = [by_index[one.start.index] for one in walked]
+    by_index = {round_.index: round_ for round_ in run.rounds}
+    rounds = [by_index[round_.start.index] for round_ in walked]
     persons = {"", _prompt_author(run)}
     after: list[AfterText | None] = []
-    for place, one in enumerate(rounds):
-        if one.records or one.reply is None:
+    for position, round_ in enumerate(rounds):
+        if round_.records or round_.reply is None:
             after.append(None)
-        elif place + 1 == len(rounds):
+        elif position + 1 == len(rounds):
             after.append("end")
         else:
-            speakers = {event.user_message.author for event in walked[place + 1].before if event.user_message is not None}
-            next_reply = rounds[place + 1].reply
+            speakers = {event.user_message.author for event in walked[position + 1].before if event.user_message is not None}
+            next_reply = rounds[position + 1].reply
             if speakers:
                 after.append("person" if speakers & persons else "harness")
             else:
-                changes = next_reply is not None and next_reply.author != one.reply.author
+                changes = next_reply is not None and next_reply.author != round_.reply.author
                 after.append("agent" if changes else "same_agent")
     return after
 

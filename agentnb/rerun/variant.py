@@ -60,7 +60,7 @@ class Variant:
     def sentence(self) -> str:
         """The variant in a few words."""
         mode = ", workflow mode" if self.workflow_mode else ""
-        detectors = "".join(f", detectors {one.settings['preset']}" for one in self.extensions)
+        detectors = "".join(f", detectors {extension.settings['preset']}" for extension in self.extensions)
         limits = "".join(f", {name} {value:g}" for name, value in self.limits.items() if name not in NOT_COUNTED)
         return f"guidance {self.words.name}, policy {self.policy.name}{mode}{detectors}{limits}"
 
@@ -75,7 +75,7 @@ class Variant:
     def _started(self, started: RunStarted) -> RunStarted:
         own: dict[str, Any] = {name: value for name, value in started.settings.items() if name not in LIMITS}
         own |= {**self.limits, "policy": settings_of(self.policy)}
-        own["extensions"] = [one.as_logged for one in self.extensions]
+        own["extensions"] = [extension.as_logged for extension in self.extensions]
         own["guidance"] = {"set": self.words.name, "version": self.words.version}
         return structs.replace(started, settings=own, guidance=self.words.as_texts.texts)
 
@@ -160,8 +160,8 @@ def _amounts(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
             raise SettingsError(f"There is no limit {name!r}", near(name, LIMITS))
         if value is not None:
             LIMITS[name].check(value)
-    found = Limits.logged(run.settings) if is_own(run) else {}
-    logged = {name: value for name, value in found.items() if name in LIMITS}
+    logged_limits = Limits.logged(run.settings) if is_own(run) else {}
+    logged = {name: value for name, value in logged_limits.items() if name in LIMITS}
     return {name: value for name, value in {**logged, **given}.items() if value is not None}
 
 
@@ -174,5 +174,5 @@ def _not_replayed(run: Run, amounts: Mapping[str, Any], extensions: Iterable[Ext
     yield from (f"the limit {name}" for name in NOT_COUNTED if name in amounts)
     if is_own(run):
         yield from (f"the gate {name}" for name in names_of_gates(run))
-        here = {one.name for one in extensions}
-        yield from (f"the extension {name}" for name in logged_extensions(run) if name not in here)
+        present = {extension.name for extension in extensions}
+        yield from (f"the extension {name}" for name in logged_extensions(run) if name not in present)

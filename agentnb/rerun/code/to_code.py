@@ -32,7 +32,7 @@ def to_code(run: Run | str | Path) -> str:
     run = redacted(one_run(run))
     check_of_agent(run, "no model called its tools")
     numbers = count(1)
-    cells = ["\n".join(lines) for lines in (_head(run), *(_cell(one, numbers) for one in run.rounds))]
+    cells = ["\n".join(lines) for lines in (_head(run), *(_cell(round_, numbers) for round_ in run.rounds))]
     return "\n\n".join(filter(None, cells)) + "\n"
 
 
@@ -52,18 +52,18 @@ def _head(run: Run) -> Iterator[str]:
 
 
 def _work(run: Run) -> Iterator[CallRecord]:
-    for one in run.rounds:
-        for record in one.records:
+    for round_ in run.rounds:
+        for record in round_.records:
             if record.is_work:
                 yield record
 
 
-def _cell(one: WorkflowRound, numbers: Iterator[int]) -> Iterator[str]:
-    records = [record for record in one.records if record.is_work]
+def _cell(round_: WorkflowRound, numbers: Iterator[int]) -> Iterator[str]:
+    records = [record for record in round_.records if record.is_work]
     if not records:
         return
-    yield f"# %% Round {one.index + 1}"
-    yield from _comment(one.text)
+    yield f"# %% Round {round_.index + 1}"
+    yield from _comment(round_.text)
     for record in records:
         yield from _call(record, numbers)
 
@@ -91,7 +91,7 @@ def _about_nested(record: CallRecord) -> list[str]:
     arguments = record.call.arguments
     if not record.nested or not isinstance(arguments, dict) or arguments.keys() != {PROMPT}:
         return []
-    begun, name = ", ".join(one.run_id for one in record.nested), record.call.name
+    begun, name = ", ".join(child.run_id for child in record.nested), record.call.name
     return _comment(f"It began {begun}. If {name} is an agent or a workflow, write {name}.run_sync(...).text instead:")
 
 

@@ -47,22 +47,22 @@ def to_test(run: Run | str | Path, *expectations: str, path: str | Path = "", fo
         raise SettingsError(f"There is no form {form!r} of a test", NameOne(known=tuple(FORMS), lead="Choose one of"))
     if not isinstance(run, Run):
         path, run = run, _only_run(run)
-    place, alone = (str(path), _is_alone(run, path)) if path else _origin_of(run)
+    file, alone = (str(path), _is_alone(run, path)) if path else _origin_of(run)
     if expectations:
         check_expectations(expectations)
     texts = expectations or _broken(run)
     calls = [f"    {_quoted(text)}," for text in texts]
     load = (
-        f"run = load_trace({_quoted(place)})"
+        f"run = load_trace({_quoted(file)})"
         if alone
-        else f"run = next(run for run in load_traces({_quoted(place)}) if run.id == {_quoted(run.id)})"
+        else f"run = next(run for run in load_traces({_quoted(file)}) if run.id == {_quoted(run.id)})"
     )
     body = [load, "expect(", "    run,", *calls, ")"]
     uses = f"from agentnb import expect, {'load_trace' if alone else 'load_traces'}"
-    about = _about(run, texts)
+    comments = _about(run, texts)
     if form == "cell":
-        return "\n".join([*about, uses, "", *body]) + "\n"
-    return "\n".join([uses, "", "", f"def test_{_name(run)}() -> None:", *[f"    {line}" for line in [*about, *body]]]) + "\n"
+        return "\n".join([*comments, uses, "", *body]) + "\n"
+    return "\n".join([uses, "", "", f"def test_{_name(run)}() -> None:", *[f"    {line}" for line in [*comments, *body]]]) + "\n"
 
 
 def _only_run(path: str | Path) -> Run:
@@ -74,7 +74,7 @@ def _only_run(path: str | Path) -> Run:
 
 def _is_alone(run: Run, path: str | Path) -> bool:
     """Return whether the file holds this run and no other; raise `SettingsError` if it does not hold it."""
-    ids = [one.id for one in load_traces(path)]
+    ids = [loaded.id for loaded in load_traces(path)]
     if run.id not in ids:
         raise SettingsError(f"{path} does not hold the run {run.id}", f"Save it first: save_trace(run, {str(path)!r})")
     return len(ids) == 1
@@ -92,7 +92,7 @@ def _origin_of(run: Run) -> tuple[str, bool]:
 def _broken(run: Run) -> Sequence[str]:
     """Return what a healthy run keeps and this one breaks; what its trace does not record is not broken."""
     recorded = [text for text in HEALTHY if text != COMPLETED or run.status != "unknown"]
-    broken = [one.expectation for one in outcomes_of(run, recorded) if not one.holds and one.has_value]
+    broken = [outcome.expectation for outcome in outcomes_of(run, recorded) if not outcome.holds and outcome.has_value]
     if not broken:
         raise SettingsError(
             f"The run {run.id} keeps all that a healthy run does", 'Say what it breaks: to_test(run, "rounds <= 8", ...)'
@@ -102,9 +102,9 @@ def _broken(run: Run) -> Sequence[str]:
 
 def _about(run: Run, texts: Sequence[str]) -> list[str]:
     """Return comments: what the run was asked, and what is wrong with it."""
-    wrong = [one for one in outcomes_of(run, texts) if not one.holds]
+    wrong = [outcome for outcome in outcomes_of(run, texts) if not outcome.holds]
     asked = shorten(one_line(mask_keys(run.prompt)), MAX_ASKED, placeholder=" …")
-    lines = [*([f"# {asked}"] if asked else []), *[f"# {one_line(mask_keys(one.sentence))}" for one in wrong]]
+    lines = [*([f"# {asked}"] if asked else []), *[f"# {one_line(mask_keys(outcome.sentence))}" for outcome in wrong]]
     return [*lines, "# It fails while the file holds this failure: save a new run there."] if wrong else lines
 
 

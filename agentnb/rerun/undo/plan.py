@@ -34,12 +34,12 @@ def plan_file(changes: Sequence[FileChanged], now: str) -> FilePlan:
     It goes back change by change, the newest first, as far as each state is the one that the change left or began with.
     """
     state, plan = now, FilePlan("none")
-    for place in range(len(changes) - 1, -1, -1):
-        change, undone = changes[place], tuple(changes[place:])
+    for index in range(len(changes) - 1, -1, -1):
+        change, undone = changes[index], tuple(changes[index:])
         if not change.has_digests:
             return _ended(plan, "no_call" if change.not_kept == "no_call" else "holds_key")
         if state not in (change.after, change.before):
-            return _ended(plan, "changed_since" if place == len(changes) - 1 else "changed_between")
+            return _ended(plan, "changed_since" if index == len(changes) - 1 else "changed_between")
         state = change.before
         if state == now:  # it was never made, or something has undone it
             plan = FilePlan("none", None, undone)

@@ -57,8 +57,8 @@ class Place(NamedTuple):
 
     def put(self, data: bytes, mode: int | None) -> None:
         """Write the file, whole or not at all. ``mode``: its permissions before, of which it keeps those that it still has."""
-        now = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False).st_mode
-        with written_beside(self.folder, self.name, data, now if mode is None else mode & now):
+        current_mode = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False).st_mode
+        with written_beside(self.folder, self.name, data, current_mode if mode is None else mode & current_mode):
             pass
 
     def remove(self) -> None:
@@ -69,12 +69,12 @@ class Place(NamedTuple):
 @contextmanager
 def opened_place(path: Path, work_dir: Path, store: Path) -> Iterator[Place]:
     """Open the folder of a file. Raises `NotAllowed` unless it may be written: in ``work_dir``, and not in the ``store``."""
-    place = confined.Place(str(work_dir), _names_within(path, work_dir, store), str(path))
-    name = place.names[-1]
+    location = confined.Place(str(work_dir), _names_within(path, work_dir, store), str(path))
+    name = location.names[-1]
     try:
         with (
-            one_part_at_a_time(place),
-            confined.opened_folder(place, len(place.names) - 1, visit=folder_check(place)) as folder,
+            one_part_at_a_time(location),
+            confined.opened_folder(location, len(location.names) - 1, visit=folder_check(location)) as folder,
         ):
             yield Place(name, folder)
     except ToolRefused as refused:

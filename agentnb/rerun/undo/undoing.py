@@ -122,8 +122,8 @@ def _undone(store: Store, run_id: str, family: Sequence[str]) -> UndoReport:
 
 
 def _refuse(run_id: str) -> None:
-    what = f"The log of run {run_id} was not written by your agentnb, and neither were its copies of files"
-    raise SettingsError(what, "Nothing is undone. Compare the files yourself, as with git diff")
+    problem = f"The log of run {run_id} was not written by your agentnb, and neither were its copies of files"
+    raise SettingsError(problem, "Nothing is undone. Compare the files yourself, as with git diff")
 
 
 def lasting_calls(run: Run, listed: Container[str] = ()) -> Iterator[ToolCall]:
@@ -147,12 +147,12 @@ def _undo_file(store: Store, changes: Sequence[FileChanged], rules: Iterable[Rul
     path, work_dir = Path(changes[-1].path), Path(changes[-1].work_dir)
     shown = str(path.relative_to(work_dir)) if path.is_relative_to(work_dir) else str(path)
     try:
-        with opened_place(path, work_dir, store.folder) as place:
+        with opened_place(path, work_dir, store.folder) as location:
             rule = denied_write(rules, path, work_dir)
             if rule:
                 return UndoneFile(shown, "none", "denied", rule)
-            plan = plan_file(changes, place.digest())
-            _carry_out(store, plan, place)
+            plan = plan_file(changes, location.digest())
+            _carry_out(store, plan, location)
     except NotAllowed as error:
         return UndoneFile(shown, "none", "not_allowed", str(error))
     except OSError as error:
