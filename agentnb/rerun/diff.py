@@ -1,4 +1,4 @@
-"""What two runs did alike, and where they part: their rounds, aligned by their tool calls."""
+"""Comparison of two runs, with rounds aligned by their tool calls."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Difference: TypeAlias = Literal["same", "text", "results", "calls", "only_a", "only_b"]
-"""How two aligned rounds differ: in nothing, in what was said, in results of the same calls, in calls; or one has no match."""
+"""Difference of two aligned rounds: none, only text, results of the same calls, calls; or the round is only in one run."""
 _encoder = msgspec.json.Encoder(order="sorted")
 _Key: TypeAlias = tuple[tuple[str, bytes], ...]
 
 
 class RoundPair(NamedTuple):
-    """A round of each run that belong together; None where the other run has no such round."""
+    """Two corresponding rounds; a round missing from a run is None."""
 
     a: WorkflowRound | None
     b: WorkflowRound | None
@@ -39,30 +39,30 @@ class RoundPair(NamedTuple):
 
 @dataclass(frozen=True)
 class RunDiff:
-    """Two runs, aligned: `rounds` pairs them, `table` and `summary` are data frames."""
+    """Two aligned runs: `rounds` pairs them, `table` and `summary` are data frames."""
 
     a: Run
     b: Run
 
     @cached_property
     def rounds(self) -> tuple[RoundPair, ...]:
-        """The rounds of both in order, those with the same tool calls beside each other."""
+        """Rounds of both runs in order, paired by equal tool calls."""
         return tuple(_aligned(self.a.rounds, self.b.rounds))
 
     @cached_property
     def first_divergence(self) -> RoundPair | None:
-        """The first pair that differs in more than what was said; None if there is none."""
+        """The first pair that differs in more than text, or None."""
         return next((pair for pair in self.rounds if pair.difference not in ("same", "text")), None)
 
     def table(self) -> pd.DataFrame:
-        """Return one row per pair of rounds: ``round_a`` and ``round_b`` from 1, missing where a run has no such round."""
+        """Return one row per pair of rounds: ``round_a`` and ``round_b`` from 1, missing if a run has no such round."""
         import pandas as pd
 
         columns = {name: [value(pair) for pair in self.rounds] for name, (_, value) in _COLUMNS.items()}
         return pd.DataFrame({name: pd.Series(values, dtype=_COLUMNS[name][0]) for name, values in columns.items()})
 
     def summary(self) -> pd.DataFrame:
-        """Return one row per figure: how both runs ended, their todos, guidance, tokens and cost, and the difference b - a.
+        """Return one row per figure: outcome, todos, guidance, tokens and cost of both runs, and the difference b - a.
 
         Unknown figures are missing. Tokens are counts, ``cost`` is in US dollars, ``seconds`` is wall time.
         """
@@ -79,11 +79,11 @@ class RunDiff:
         )
 
     def figures(self) -> dict[str, tuple[Any, Any]]:
-        """Return the figures of `summary` of a and of b, by name; None for unknown ones."""
+        """Return the figures of `summary` for a and b, by name; unknown figures are None."""
         return {name: (value(self.a), value(self.b)) for name, value in _FIGURES.items()}
 
     def todos(self) -> pd.DataFrame:
-        """Return one row per todo of either run, by title: its last status in each, missing where a run has no such todo."""
+        """Return one row per todo of either run, by title: its last status in each run, missing if a run has no such todo."""
         import pandas as pd
 
         a, b = ({todo.title: todo.status for todo in run.todos} for run in (self.a, self.b))
@@ -97,19 +97,21 @@ class RunDiff:
 
     @property
     def sentence(self) -> str:
-        """Where the runs part, in one sentence."""
+        """Sentence about the first divergence."""
         pair = self.first_divergence
         if pair is None:
             says = any(candidate.difference == "text" for candidate in self.rounds)
             return "they made the same calls with the same results" + (", and said other things" if says else "")
-        places = [f"round {round_.index + 1} of {name}" for round_, name in ((pair.a, "a"), (pair.b, "b")) if round_ is not None]
+        places = [
+            f"round {round_.index + 1} of {name}" for round_, name in ((pair.a, "a"), (pair.b, "b")) if round_ is not None
+        ]
         return f"they part at {' and '.join(places)} ({_WORDS[pair.difference]})"
 
 
 def diff(a: Run | str | Path, b: Run | str | Path) -> RunDiff:
-    """Return what two runs, or those of two files, did alike and where they part.
+    """Compare two runs, or the runs of two files.
 
-    Rounds with the same tool calls are paired; texts may differ.
+    Rounds with the same tool calls are paired, even if their texts differ.
     """
     a, b = one_run(a), one_run(b)
     for run in (a, b):
@@ -139,7 +141,7 @@ def _aligned(a: Sequence[WorkflowRound], b: Sequence[WorkflowRound]) -> Iterator
 
 
 def _key(round_: WorkflowRound) -> _Key:
-    """Return the tool calls of a round, without their ids; rounds of text alone are alike."""
+    """Return the tool calls of a round, without ids; all rounds without calls have equal keys."""
     return tuple([(call.name, _encoder.encode(call.arguments)) for call in round_.calls])
 
 
@@ -156,7 +158,7 @@ def _calls(round_: WorkflowRound | None) -> str | None:
 
 
 def _of(name: str, value: Callable[[WorkflowRound], Any]) -> Callable[[RoundPair], Any]:
-    """Return a function that gives a value of one of the two rounds, or None if it is not there."""
+    """Return a function that gets a value from one round of a pair, or None without that round."""
 
     def of_pair(pair: RoundPair) -> Any:
         round_: WorkflowRound | None = getattr(pair, name)

@@ -1,4 +1,4 @@
-"""What a recorded run did after each round: did it continue, and why?"""
+"""Decisions of a recorded run after each round, with their reasons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentnb.rerun.variant import NOT_COUNTED, is_own, variant_of
 from agentnb.runtime.run_end import OF_THE_REPLY
 
 CONTINUED = "continued"
-"""Reason of a round of a foreign trace that follows a text-only reply, with nothing said in between."""
+"""Reason of a foreign trace's round that follows a text-only reply without an intervening message."""
 _NO_RULE: frozenset[TurnRule] = frozenset()
 _UNUSABLE: frozenset[TurnRule] = frozenset({"reply"})
 _ALL_BUT_ANSWERS: frozenset[TurnRule] = frozenset({"reply", "todos"})
@@ -28,7 +28,7 @@ _EVERY_RULE: frozenset[TurnRule] = frozenset({"answer", "reply", "todos"})
 
 
 class RecordedCourse:
-    """The course of a recorded run: what was decided after each of its rounds, as far as the record says."""
+    """Decisions after each round of a recorded run, as far as recorded."""
 
     def __init__(self, run: Run, walked: Sequence[RoundEvents]) -> None:
         self.walked = walked
@@ -37,38 +37,38 @@ class RecordedCourse:
         self._by_index = {round_.index: round_ for round_ in run.rounds}
         self._after: Sequence[AfterText | None] = [None] * len(walked) if self._own else after_texts(run, walked)
         self.turn_ending = LOGGED if self._own else infer_turn_ending(self._after)
-        """How the run ends its turns."""
+        """Turn ending of the run."""
         self._open = self._count_open()
         self.mode = self._workflow_mode()
-        """Whether text-only replies did not end the run."""
+        """True if text-only replies did not end the run."""
 
     def round_of(self, round_: RoundEvents) -> WorkflowRound:
-        """Return the round as the run has it."""
+        """Return the run's round for these events."""
         return self._by_index[round_.start.index]
 
     def decision(self, position: int) -> Decision:
-        """Return what was decided after this round."""
+        """Return the recorded decision after a round."""
         current = self.walked[position]
         continues, reason = self._continued(position)
         tools = bool(self.round_of(current).records)
         return Decision(tools, self._open[current.start.index], self.mode, continues, reason)
 
     def after_text(self, position: int) -> AfterText | None:
-        """Return what comes after this round of a foreign trace, if its reply has no tool call."""
+        """Return the successor of a round with a text-only reply of a foreign trace."""
         return self._after[position]
 
     def hands_over(self, position: int) -> bool:
-        """Return whether the agent's turn ended with this round of a foreign trace, and a person spoke next.
+        """True if a foreign trace's turn ended with this round and a person spoke next.
 
-        A run of agentnb ends there; in its own logs a person who speaks has spoken before the decision.
+        A run of agentnb would end there; in its own logs, user messages precede the decision.
         """
         return self._after[position] == "person"
 
     def rules_left_out(self, position: int, *, mode_is_chosen: bool) -> frozenset[TurnRule]:
-        """Return the rules of turn endings that cannot judge this round, as the record does not show the end of a turn there.
+        """Return the turn rules that cannot judge this round, because the record does not show the end of a turn.
 
-        Such rounds are in foreign traces, and in forks, which took them over from a run whose policy their log does not hold.
-        ``mode_is_chosen``: whether the variant says if an answer ends the run of an agent that was asked again after one.
+        These rounds occur in foreign traces, and in forks, whose log lacks the policy of the original run. ``mode_is_chosen``:
+        True if the variant decides whether an answer ends the run of an agent that was prompted again after an answer.
         """
         after, is_last = self._after[position], position + 1 == len(self.walked)
         if self._own:
@@ -84,34 +84,34 @@ class RecordedCourse:
         return _EVERY_RULE
 
     def _may_be_workflow_mode(self, position: int) -> bool:
-        """Return whether the agent, in a run of one agent, was asked again after an answer with nothing said in between."""
+        """True if the agent, in a single-agent run, was prompted again after an answer without an intervening message."""
         is_asked_again = self._after[position] == self.turn_ending.kind == "same_agent"
         return is_asked_again and bool(self.round_of(self.walked[position]).text.strip())
 
     def _is_taken_over(self, position: int) -> bool:
-        """Return whether another run decided after this round: the fork decides from the round before its first."""
+        """True if another run decided after this round: a fork decides from the round before its first."""
         forked_from = self._run.forked_from
         return forked_from is not None and position + 1 < forked_from.round
 
     def as_recorded(self, position: int) -> Continue | None:
-        """Return the reason to continue after this round that the record has; None at its end."""
+        """Return the recorded reason to continue after this round, or None at the end."""
         if position + 1 >= len(self.walked):
             return None
         following = self.walked[position + 1].start
         return Continue(following.reason, following.continuation, round_status=following.before)
 
     def is_outside(self, round_: RoundEvents) -> bool:
-        """Return whether no policy asked for this round: it is the final answer at a limit."""
+        """True if no policy asked for this round: it is the final answer at a limit."""
         return round_.start.reason == FINAL_ANSWER
 
     def is_decided(self, current: RoundEvents, following: RoundEvents | None) -> bool:
-        """Return whether policies decide after this round: not if it broke off, or another process resumed the run there."""
+        """True if policies decide after this round: it was not broken off, nor resumed there by another process."""
         round_ = self.round_of(current)
         whole = round_.reply is not None and round_.stop_reason != "broken_off" and round_.status != "running"
         return whole and (following is None or following.start.reason != "recovered")
 
     def after_last_round(self) -> list[e.AnyEvent]:
-        """Return the changes of the list after the last round, which were seen before it was decided that the run ends."""
+        """Return todo changes after the last round that preceded the decision to end."""
         changes: list[e.AnyEvent] = []
         for event in reversed(self._run.events):
             if isinstance(event, e.RoundFinished | e.RoundStarted):
@@ -121,7 +121,7 @@ class RecordedCourse:
         return changes if self._own else []
 
     def tools_that_repeat(self) -> frozenset[str]:
-        """Return the tools whose calls ran although the gates of the run itself would have blocked them: it let them repeat."""
+        """Return the tools that were allowed to repeat: they ran although the run's own gates would have blocked them."""
         if not self._own:
             return frozenset()
         gates, folded, names = variant_of(self._run).bundle.gates, Run(), set()
@@ -141,20 +141,20 @@ class RecordedCourse:
         return (False if self._was_ended() else None), run.stop_reason or ""
 
     def _was_ended(self) -> bool:
-        """Return whether the run ended by what decides after a round, and not from outside."""
+        """True if a decision after a round ended the run, rather than an external event."""
         run = self._run
         if not self._own and run.rounds and run.rounds[-1].records:
-            return False  # the harness ended it, or a tool such as one that submits: no loop ends with a call of its own accord
+            return False  # ended by the harness or a tool, such as a submit tool: no loop ends with a call by itself
         if run.status == "limited" and self._own:
             return run.stop_reason in LIMITS and run.stop_reason not in NOT_COUNTED
         if run.status == "failed" and self._own:
             return run.failed_at == OF_THE_REPLY
         if run.status == "unknown":
-            return self.turn_ending.kind in ("end", "person")  # its last reply ends the turn as the earlier ones do
+            return self.turn_ending.kind in ("end", "person")  # the last reply ends the turn as the earlier ones do
         return run.status in ("completed", "stopped")
 
     def _count_open(self) -> dict[int, int]:
-        """Return the number of open todos after each round, by its index, as the next decision saw it."""
+        """Return the number of open todos after each round, by its index, as seen by the next decision."""
         opened: dict[int, int] = {}
         todos: tuple[Todo, ...] = ()
         last: int | None = None

@@ -1,4 +1,4 @@
-"""Replay: what another policy, guide, guard or limit would have done with a recorded run, round by round, by its real code."""
+"""Replay: the effect of another policy, guide, guard or limit on a recorded run, round by round, computed by its real code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from agentnb.rerun.replay_result import Decision, JudgedCall, Replay, ReplayedRo
 from agentnb.rerun.variant import Variant, variant_of
 
 BY_A_GATE = frozenset({DUPLICATE, MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN})
-"""Error codes of calls that agentnb's own gates blocked, which a replay judges anew."""
+"""Error codes of calls blocked by agentnb's own gates, which a replay judges again."""
 
 
 def replay(
@@ -45,15 +45,14 @@ def replay(
     *,
     repeatable: Iterable[str] = (),
 ) -> Replay:
-    """Return what this guidance, policy and these limits would have done with a recorded run of any product.
+    """Return the effect of this guidance, policy and these limits on a recorded run of any product.
 
-    What is not given is as the run's log has it, else ``matrix``; a run of another product has only the limits that are given.
-    ``limits``: amounts by name, ``{"max_rounds": 10}``; None takes one away. ``workflow_mode`` turns that of the policy on or
-    off. ``detect``: a preset such as ``default``, or detectors of your own: they look at the whole record, and a nudge, a block
-    and a stop follow from what they find, as in a live run. ``repeatable``: tools that may repeat, such as those that poll.
-
-    No model is called. Time and money are not replayed. Raises `SettingsError` for settings that cannot be, and for a run with
-    a policy of its own if ``policy`` is not given.
+    Omitted settings come from the run's log, or else from ``matrix``; a run of another product has only the given limits.
+    ``limits``: amounts by name, ``{"max_rounds": 10}`` (None removes a limit). ``workflow_mode`` turns the policy's mode on or
+    off. ``detect``: a preset such as ``default``, or your own detectors, which see the whole record; their findings cause
+    nudges, blocks and stops as in a live run. ``repeatable``: tools that may repeat, such as those that poll. No model is
+    called. Time and money are not replayed. Raises `SettingsError` for invalid settings, and for a run with a custom policy if
+    ``policy`` is not given.
 
         r = replay(load_trace("complex-fails"), workflow_mode=True)
         r.table(); r.first_divergence; r.caught_at
@@ -70,7 +69,7 @@ def replay(
 
 
 def _found_by_round(run: Run, detect: Sequence[DetectorMaker]) -> dict[int, list[Finding]]:
-    """Return what the detectors find in the record, by the index of the round at whose end they find it."""
+    """Return the detectors' findings in the record, by the index of the round at whose end they arise."""
     findings: dict[int, list[Finding]] = {}
     if not detect:
         return findings
@@ -87,12 +86,12 @@ def _found_by_round(run: Run, detect: Sequence[DetectorMaker]) -> dict[int, list
 
 
 class _Walk:
-    """The walk over a recorded run with the shadow beside it."""
+    """Walk over a recorded run with its shadow run."""
 
     def __init__(
         self, course: RecordedCourse, variant: Variant, found: Mapping[int, Sequence[Finding]], mode_is_chosen: bool
     ) -> None:
-        """``mode_is_chosen``: whether the variant says if an answer ends the run, also where the record does not."""
+        """``mode_is_chosen``: True if the variant decides whether an answer ends the run, even where the record does not."""
         self.shadow = ShadowRun(variant.bundle.detectors, variant.vary)
         self._variant, self._found, self._mode_is_chosen = variant, found, mode_is_chosen
         bundle = variant.bundle
@@ -102,7 +101,7 @@ class _Walk:
         self._judged: list[JudgedCall] = []
 
     def rounds(self) -> list[ReplayedRound]:
-        """Return all rounds of the record, replayed."""
+        """Return all recorded rounds, replayed."""
         walked = self._course.walked
         replayed: list[ReplayedRound] = []
         why: Verdict | None = Continue("prompt")
@@ -120,15 +119,15 @@ class _Walk:
         return self._marked(replayed)
 
     def _next(self, done: ReplayedRound, position: int) -> Verdict | None:
-        """Return why the next round of the record follows, or the end; None if no record says what would have followed."""
+        """Return the reason for the next recorded round, or the end, or None if the next event is not recorded."""
         if self._course.hands_over(position):
-            if done.differs:  # a further round of the agent: what the person said is no answer to it
+            if done.differs:  # a further round of the agent, which the person's message does not answer
                 return done.verdict if isinstance(done.verdict, Stop) else None
             return Continue("said") if isinstance(done.verdict, Stop) else done.verdict
-        # Without a verdict nobody decided in the record either, such as after a death.
+        # Without a verdict there was no recorded decision either, such as after a crash.
         return done.verdict or self._course.as_recorded(position)
 
-    # One round
+    # A single round
 
     def _open(self, round_: RoundEvents, why: Continue) -> None:
         shadow, run = self.shadow, self.shadow.run
@@ -146,7 +145,7 @@ class _Walk:
         shadow.guide(self._guidance(why))
 
     def _guidance(self, why: Continue) -> list[Guidance]:
-        """Return the guidance for the open round: the policies', then the guides'."""
+        """Return the guidance of the open round: the policies', then the guides'."""
         own = [guide(self.shadow.run) for guide in self._guides]
         return [*why.guidance, *[guidance for guidance in own if guidance is not None]]
 
@@ -156,7 +155,7 @@ class _Walk:
         self.shadow.log_findings()
 
     def _judge(self, event: e.CallEvent) -> tuple[ToolResult, str] | None:
-        """Let the gates judge a call, and note what differs from the record. A person's denial stays as it was."""
+        """Let the gates judge a call, and note a deviation from the record. A person's denial is kept."""
         was_blocked = isinstance(event, e.CallEnd)  # no other event of a call has a result
         if isinstance(event, e.CallEnd) and event.result.error_code not in BY_A_GATE:
             return None
@@ -180,10 +179,10 @@ class _Walk:
 
     @cached_property
     def _may_repeat(self) -> frozenset[str]:
-        """The tools that the run's own gates let repeat: no log says which are exempt."""
+        """Tools that the run's own gates allowed to repeat; logs do not list exempt tools."""
         return self._course.tools_that_repeat()
 
-    # The decision after it
+    # The decision after a round
 
     def _decided(self, position: int) -> ReplayedRound:
         course, run = self._course, self.shadow.run
@@ -217,7 +216,7 @@ class _Walk:
         )
 
     def _verdict(self, position: int) -> tuple[Verdict, Verdict | None]:
-        """Return what the policies decide after this round, and a verdict on the end of a turn that the record does not end."""
+        """Return the policies' decision after this round, and a verdict about a turn end that the record does not show."""
         run = self.shadow.run
         has_calls = bool(run.last_round.records)
         policies = self._after_calls if has_calls else self._policies
@@ -227,12 +226,12 @@ class _Walk:
             limit = self._limit_at_turn_end(verdict) if self._course.hands_over(position) else None
             return limit or verdict, None
         alternative = decide(without_rules(policies, left_out), run)
-        if turn_rule(alternative, after_calls=has_calls) in left_out:  # nobody decided anything else
+        if turn_rule(alternative, after_calls=has_calls) in left_out:  # no policy decided otherwise
             alternative = self._course.as_recorded(position) or alternative
         return alternative, verdict
 
     def _limit_at_turn_end(self, verdict: Verdict) -> Stop | None:
-        """Return the limit that the run has reached where a turn ends: it ends the run also if a person speaks on."""
+        """Return the limit that the run has reached at the end of a turn, which ends the run even if a person continues."""
         if not self._variant.limits or not isinstance(verdict, Stop):
             return None
         stop = decide(without_rules(self._policies, frozenset({"answer"})), self.shadow.run)
@@ -263,7 +262,7 @@ class _Walk:
         )
 
     def _marked(self, replayed: list[ReplayedRound]) -> list[ReplayedRound]:
-        """Return the rounds with what is known only at the end: the guidance after each, and what is hypothetical."""
+        """Add facts known only at the end: guidance after each round, and whether a round is hypothetical."""
         shadowed = {round_.index: round_ for round_ in self.shadow.run.rounds}
         parting = next((position for position, round_ in enumerate(replayed) if round_.differs), len(replayed))
         beyond = self._beyond(replayed)
@@ -286,7 +285,7 @@ class _Walk:
         return marked
 
     def _beyond(self, replayed: Sequence[ReplayedRound]) -> dict[int, tuple[Guidance, ...]]:
-        """Return the guidance of a round that the record does not have, by the index of the round before it."""
+        """Return the guidance of a round beyond the record, by the index of the round before it."""
         last = next((round_ for round_ in reversed(replayed) if round_.would_be is not None), None)
         if last is None or not isinstance(last.verdict, Continue) or self.shadow.run.open_round is not None:
             return {}
@@ -297,7 +296,7 @@ class _Walk:
 
 
 def _read_by(round_: RoundEvents, markers: bool) -> RoundEvents:
-    """Return the round with the markers in its reply as the variant reads them."""
+    """Apply the variant's reading of markers to the reply of a round."""
     return structs.replace(round_, answered=tuple([_reply_read_by(event, markers) for event in round_.answered]))
 
 

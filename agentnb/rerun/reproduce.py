@@ -1,4 +1,4 @@
-"""Reproduce: the same loop with the recorded model and the recorded tools makes the recorded run again."""
+"""Reproduce: repeat a recorded run with the recorded model and the recorded tools."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from agentnb.runtime.workers.foreground import Foreground
 from agentnb.tools.mcp.server import PREFIX
 
 BY_OTHERS = ("cancelled", "interrupted", "running", "waiting_on_user")
-"""Statuses of runs that did not end by themselves."""
+"""Statuses of runs that were ended externally."""
 COMPARE = "diff(run, error.run) compares them"
 _NO_TIMES: dict[str, Any] = {name: None for name in Todo.__struct_fields__ if name.endswith("_at")}
 _encode = msgspec.json.Encoder(order="sorted", enc_hook=list).encode
@@ -51,15 +51,14 @@ async def reproduce(
     options: RunOptions | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> Run:
-    """Make a recorded run of agentnb again, with its replies and results; return the new run, the same but for ids and times.
+    """Repeat a recorded run of agentnb with its replies and results; return the new run, equal except for ids and times.
 
-    It shows that this version of agentnb, and these ``tools`` if some are given, still do what the log says. What the person
-    said is said again after the same round, and questions are answered as they were; with tools of your own only those of a
-    run that gives consent (`Run.gives_consent`), unless the options have ``trust_log``. ``gates``: those of your own that the
-    run had. ``detect``: its detectors of your own; without them, what they found is read from the log, as it always is of
-    detectors that ask a model. Keywords are options of the run, as for `Agent.run`. Raises `ReplayDiverged`, with the first
-    message of a request that differs and a diff, or with what else differs; `SettingsError` for a run that another product
-    made, or that was ended from outside.
+    This verifies that the current version of agentnb, and the given ``tools``, still behave as logged. User messages are sent
+    again after the same rounds, and questions get the recorded answers; with your own tools only if the log gives consent
+    (`Run.gives_consent`), or with ``trust_log`` in the options. ``gates``: your own gates of the run. ``detect``: your own
+    detectors of the run; without them, findings are read from the log, as always for detectors that ask a model. Keywords are
+    options of the run, as for `Agent.run`. Raises `ReplayDiverged` with the first message that differs and a diff, or with the
+    fact that differs; `SettingsError` for a run of another product, or one that was ended externally.
     """
     run = one_run(run)
     options = options_of(options, keywords, RunKeywords, "reproduce(run")
@@ -80,7 +79,7 @@ def reproduce_sync(
     options: RunOptions | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> Run:
-    """Like `reproduce`, for scripts and for code that cannot await."""
+    """Like `reproduce`, for scripts and code that cannot await."""
     run, foreground = one_run(run), Foreground()
     options = options_of(options, keywords, RunKeywords, "reproduce_sync(run")
     with foreground.own_interrupts():
@@ -106,7 +105,7 @@ def _pending(
     model = RecordedModel(run, in_order=True, name=run.model)
     options = options or RunOptions()
     says = _Says(run, options.watch)
-    counts = run.gives_consent or bool(options.trust_log) or tools == RECORDED  # recorded tools do nothing
+    counts = run.gives_consent or bool(options.trust_log) or tools == RECORDED  # recorded tools have no side effects
     options = replace(options, watch=says, answer=options.answer or (_answers_of(run) if counts else None))
     pending = pending_of(run, 1, model=model, tools=tools, gates=gates, detect=detect, options=options, is_fork=False)
     if tools == RECORDED and has_changing_tools(run):
@@ -116,9 +115,9 @@ def _pending(
 
 
 def _answers_of(run: Run) -> AnswerQuestion | None:
-    """Return what answers each question of a call as it was answered in this run; None if it had no questions.
+    """Return a function that repeats the recorded answers to questions about calls, or None without questions.
 
-    Calls that a grant from outside allowed, of a session or a run around it, are approved.
+    The function approves calls that a grant from outside, of a session or a parent run, had allowed.
     """
     remaining = {call_id: deque(asked) for call_id, asked in by_call(run.questions).items()}
     granted = [event for event in run.events if isinstance(event, GrantGiven) and is_copy(event)]
@@ -133,16 +132,16 @@ def _answers_of(run: Run) -> AnswerQuestion | None:
 
 
 def _had_allowed(grant: GrantGiven, call: JudgedCall) -> bool:
-    """Return whether a grant from outside was about calls of this tool; of an MCP server, only of the same one."""
+    """True if a grant from outside covered calls of this tool; for an MCP server, only of the same server."""
     origin = call.origin
     if origin is None or not grant.server_identity:
         return grant.tool == call.tool
-    is_same = origin.server_identity in ("", grant.server_identity) and not origin.changed  # none: it was recorded
+    is_same = origin.server_identity in ("", grant.server_identity) and not origin.changed  # empty: it was recorded
     return is_same and (grant.tool == call.tool or grant.rule == f"{PREFIX}{origin.server}")
 
 
 class _Says:
-    """A watcher that says what the person said, after the same rounds."""
+    """A watcher that repeats the person's messages after the same rounds."""
 
     def __init__(self, run: Run, watch: Callable[[Any], None] | None) -> None:
         self.inbox: Inbox | None = None
@@ -164,7 +163,7 @@ class _Says:
 
 
 def _failed(run: Run, pending: AgentRun, model: RecordedModel, error: AgentnbError) -> Run:
-    """Return the run of which this is the error, if the recorded one failed too."""
+    """Return the failed run if the recorded run failed too; otherwise raise the error."""
     if model.diverged is None and run.error is None:
         raise error
     return pending.context.log.run
@@ -182,7 +181,7 @@ def _checked(run: Run, reproduced: Run, model: RecordedModel) -> Run:
 
 
 def _course(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield what is the same whenever the run is made, with its name, first to last."""
+    """Yield the reproducible facts of a run in order, each with its label."""
     for round_ in run.rounds:
         for name, value in _facts(round_).items():
             yield f"Round {round_.index + 1}: {name}", _encode(value).decode()

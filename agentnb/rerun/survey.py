@@ -1,4 +1,4 @@
-"""Survey: many recorded runs, replayed under several variants: what each would have caught, and what it would have upset."""
+"""Survey: many recorded runs, replayed under several variants, with failures caught and healthy runs disturbed."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Failed: TypeAlias = "Callable[[Run], bool | None] | Mapping[str, bool | None] | str | Iterable[str] | None"
-"""Which runs failed: a function of the run, or by its id (None of a run: it is left out), or texts for `expect`, which hold for
-healthy runs. Without it: those whose outcome is failed, and where no outcome is known at all, those that did not complete."""
+"""Definition of failed runs: a function of the run, or a mapping by run id (None omits a run), or texts for `expect`, which
+hold for healthy runs. By default: runs whose outcome is failed; if no outcome is known, runs that did not complete.
+"""
 OWN = "its own"
-"""What a column says where a variant changes nothing."""
+"""Column value of an unchanged setting."""
 
 
 BY_OUTCOME, BY_END, BY_PERSON = "outcome", "end", "failed="
-"""What says which runs failed: their outcomes, how they ended, or what the person gave."""
+"""Sources of the failure labels: outcomes, ends of runs, or the person."""
 
 
 class Tried(NamedTuple):
-    """One run under one variant."""
+    """Result of one run under one variant."""
 
     place: int
-    """Of the run, among those surveyed."""
+    """Index of the run in the survey."""
     is_caught: bool
     caught_at: int | None
     rounds_saved: int
@@ -58,19 +59,18 @@ def survey(
     workflow_mode: bool | None = None,
     failed: Failed = None,
 ) -> pd.DataFrame:
-    """Return one row per combination of these: how many failed runs it would have caught, and healthy ones disturbed.
+    """Return one row per variant (the product of these settings), with failed runs caught and healthy runs disturbed.
 
-    ``runs``: runs, or a path of any traces, which are read one after the other. A run is caught, or disturbed, by a guard, a
-    limit or a detector: a block, an end, a finding (`Replay.caught_at`). How turns end, and interventions for open todos,
-    catch and save nothing; ``turns`` counts the runs by `TurnEnding.kind`. ``rounds_saved`` and ``tokens_saved`` are those of
-    failed runs behind an end by a guard (``tokens_unknown``: runs whose tokens are not known), ``rounds_cut`` those of healthy
-    runs; ``_mean``: of one run. Shares and means come with their 95 per cent intervals by run, ``_low`` and ``_high``: of
-    Wilson, and of resampled runs. ``failed``: a function of the run or its labels by ``run.id``
-    (None leaves a run out), or what `expect` takes: ``failed="loops == 0"`` says that a run with loops has failed; without it,
-    runs whose `Run.outcome` is failed; where the outcome of no run is known, those that did not complete. ``judged_by`` says
-    which (outcome, end, failed=), ``unknown`` counts the runs of which it is not known: they count nowhere else. Runs of
-    workflows are left out: those of their agents are runs themselves. `plots.survey` draws the table. Raises `SettingsError`
-    for settings that cannot be, or if there is no run.
+    ``runs``: runs, or a path of any traces, which are read one at a time. A run counts as caught, or disturbed, if a guard, a
+    limit or a detector causes a block, an end or a finding (`Replay.caught_at`). Turn endings and interventions for open todos
+    do not count; ``turns`` counts the runs by `TurnEnding.kind`. ``rounds_saved`` and ``tokens_saved`` are those of failed runs
+    after an end by a guard (``tokens_unknown``: runs with unknown tokens), ``rounds_cut`` those of healthy runs; ``_mean``: per
+    run. Shares and means have 95 per cent intervals by run, ``_low`` and ``_high``: Wilson intervals and bootstrap over runs.
+    ``failed``: a function of the run, labels by ``run.id`` (None omits a run), or expectations for `expect`: with
+    ``failed="loops == 0"``, runs with loops have failed. By default, runs with a failed `Run.outcome`; if no outcome is known,
+    those that did not complete. ``judged_by`` names the source (outcome, end, failed=); ``unknown`` counts unlabelled runs,
+    which count nowhere else. Workflow runs are omitted, because their agents' runs are separate runs. `plots.survey` draws the
+    table. Raises `SettingsError` for invalid settings, or without runs.
     """
     judges = _judges(failed)
     variants = [*product(_listed(guidance), _listed(policy), _listed(detect), limits)]
@@ -94,14 +94,14 @@ def survey(
 
 
 def _listed(given: Any) -> Any:
-    """Return the variants; one that is not in a list stands for a list of it."""
+    """Return an iterable of variants; a single variant becomes a list of one."""
     return (given,) if isinstance(given, str) or callable(given) or not isinstance(given, Iterable) else given
 
 
 def _judges(failed: Failed) -> dict[str, Callable[[Run], bool | None]]:
-    """Return what says of a run whether it failed, the first that knows of any run counts.
+    """Return the functions that label a run as failed, in order of precedence.
 
-    Raises `SettingsError` for an expectation that no run can be held to.
+    Raises `SettingsError` for an invalid expectation.
     """
     if failed is None:
         return {
@@ -118,16 +118,16 @@ def _judges(failed: Failed) -> dict[str, Callable[[Run], bool | None]]:
 
 
 class Verdicts(NamedTuple):
-    """Which runs failed."""
+    """Failure labels of the runs."""
 
     judged_by: str
-    """What says so."""
+    """Source of the labels."""
     has_failed: Sequence[bool | None]
-    """In the order of the runs; None where it is not known."""
+    """Labels in the order of the runs; unknown ones are None."""
 
 
 def _verdicts(found: Mapping[str, Sequence[bool | None]]) -> Verdicts:
-    """Return the verdicts that count: those of the first judge who knows any. Raises `SettingsError` if none does."""
+    """Return the labels of the first source that knows any. Raises `SettingsError` without such a source."""
     for judged_by, has_failed in found.items():
         if any(label is not None for label in has_failed):
             return Verdicts(judged_by, has_failed)
@@ -193,6 +193,7 @@ def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
     kinds = {
-        name: "str" if name in _TEXTS else "float64" if any(suffix in name for suffix in _SHARES) else "Int64" for name in rows[0]
+        name: "str" if name in _TEXTS else "float64" if any(suffix in name for suffix in _SHARES) else "Int64"
+        for name in rows[0]
     }
     return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in kinds.items()})

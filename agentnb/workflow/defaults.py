@@ -1,4 +1,4 @@
-"""Default limits of workflows, tasks and plans that users may want to change."""
+"""Default limits of workflows, tasks and plans that people may want to change."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ from agentnb.workflow.tasks.spec import TaskFile
 from agentnb.workflow.templates.templates import Scope
 
 CELL = "cell"
-"""Origin in the log of a workflow that the user typed."""
+"""Origin in the log of a workflow that the person typed."""
 
 
 class WorkflowSettings(TypedDict, total=False):
@@ -168,7 +168,7 @@ class Workflow:
         return cls(WorkflowSpec(steps=(), **fields), agents, tools, declared)
 
     def as_typed(self) -> Workflow:
-        """Return a copy marked as typed by the user: models in its own text may have any address."""
+        """Return a copy marked as typed by the person: models in its own text may have any address."""
         return replace(self, spec=mark_typed(self.spec))
 
     def mermaid(self, run: Run | None = None) -> str:

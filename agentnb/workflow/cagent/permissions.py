@@ -26,7 +26,7 @@ _CONDITION = re.compile(r":\w+=")
 
 
 class Permissions:
-    """Permissions of a file. Denials are kept; only the user may allow calls."""
+    """Permissions of a file. Denials are kept; only the person may allow calls."""
 
     def __init__(self, file: Fields) -> None:
         self._denied: list[ScalarNode] = []

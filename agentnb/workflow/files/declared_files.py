@@ -43,7 +43,7 @@ def model_names(declared: WorkflowDefinition, replaced: Collection[str] = ()) ->
 
 
 def mark_typed(spec: WorkflowSpec) -> WorkflowSpec:
-    """Return the workflow with its agents' models marked as typed by the user; models in its files remain those of files."""
+    """Return the workflow with its agents' models marked as typed by the person; models in its files remain those of files."""
     models = {name: str(agent.model) for name, agent in spec.agents.items() if agent.model is not None}
     return replace(_with_models(spec, models), is_typed=True)
 

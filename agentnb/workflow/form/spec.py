@@ -121,7 +121,7 @@ class ToolStep(StepSpec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanStep(StepSpec):
-    """Asks the user: to confirm, to choose, to fill in a form, or for a text."""
+    """Asks the person: to confirm, to choose, to fill in a form, or for a text."""
 
     kind: ClassVar[str] = "human"
     ask: str
@@ -210,7 +210,7 @@ class WorkflowSpec:
     text: str = field(default="", metadata=written_as(None))
     """Its YAML text."""
     is_typed: bool = field(default=False, metadata=written_as(None))
-    """True if the user typed the YAML in a cell: its models may have any address."""
+    """True if the person typed the YAML in a cell: its models may have any address."""
     warnings: tuple[Problem, ...] = field(default=(), metadata=written_as(None))
     """Probable mistakes that do not prevent a run."""
     nested: Mapping[str, Any] = field(default_factory=dict, metadata=written_as(None), repr=False)

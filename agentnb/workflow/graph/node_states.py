@@ -14,7 +14,7 @@ from agentnb.core.run.work_records import StepRecord, is_substituted
 from agentnb.workflow.graph.drawing import Choice, Drawing, Edge
 
 WAITING = "waiting"
-"""Status of a step that waits for the user; the other statuses are those of `StepRecord`."""
+"""Status of a step that waits for the person; the other statuses are those of `StepRecord`."""
 RETRYING = "retrying"
 """Status of a step between a failed attempt and the next one."""
 INTERRUPTED = "interrupted"
@@ -118,14 +118,14 @@ def node_states(graph: Drawing, run: RunFacts) -> Mapping[str, NodeState]:
 
 
 def waiting_paths(run: RunFacts) -> set[str]:
-    """Return the paths of steps waiting for the user, and of tasks whose actions created such steps."""
+    """Return the paths of steps waiting for the person, and of tasks whose actions created such steps."""
     paths = {question.call_id for question in run.waiting}
     blocks = {path.rpartition("/")[0] for path in paths}
     return paths | {path for path in blocks if path in run.step_records and run.step_records[path].kind == "task"}
 
 
 def status_of(record: StepRecord, run: RunFacts, waits: Collection[str]) -> str:
-    """Return the status of a step. ``waits``: paths of steps waiting for the user.
+    """Return the status of a step. ``waits``: paths of steps waiting for the person.
 
     A task that ran and was later skipped by a loop is completed: a loop of tasks ends that way.
     """

@@ -59,7 +59,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_constant: bool = False
     """True if the arguments have no templates, objects or lists."""
     is_guarded: bool = False
-    """True if equal calls are made once, repeats are blocked, and the user is asked for missing arguments."""
+    """True if equal calls are made once, repeats are blocked, and the person is asked for missing arguments."""
 
 
 def is_constant(args: Mapping[str, Any], begins: str) -> bool:
@@ -121,7 +121,7 @@ class Node(StepTerms, frozen=True, kw_only=True, gc=False):
     """Ids of the enclosing blocks and its own, joined with ``/``."""
     line: int = 0
     does: Any = None
-    """Work: a value above, or a workflow step done by an agent, the user or another file. A node without work has None."""
+    """Work: a value above, or a workflow step done by an agent, the person or another file. A node without work has None."""
     early: int = 0
     """Number of later siblings that run before it, because it reads them."""
     when: str | None = None

@@ -27,7 +27,7 @@ class Abort(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """Asks the user."""
+    """Asks the person."""
 
     question: PlanQuestion
 

@@ -27,7 +27,7 @@ def step_result(step: str, name: str, args: Any, result: Any = None, error: str 
 
 
 def answer_result(step: str, question: PlanQuestion, answer: Mapping[str, Any]) -> StepResult:
-    """Return the user's response to a question as a step result. ``answer``: ``{action, content}``; content may be absent.
+    """Return the person's response to a question as a step result. ``answer``: ``{action, content}``; content may be absent.
 
     A text that answers a question without fields becomes the field ``answer`` of the content.
     """
@@ -39,7 +39,7 @@ def answer_result(step: str, question: PlanQuestion, answer: Mapping[str, Any]) 
 
 
 async def asked(call: ActionCall, key: str, step: str, question: PlanQuestion, about: ToolCall | None = None) -> StepResult:
-    """Ask the user, also for arguments missing from the call ``about``, and return the response as a step result."""
+    """Ask the person, also for arguments missing from the call ``about``, and return the response as a step result."""
     message = question.data["message"]
     try:
         checked_schema(question.asked_schema, "requestedSchema", "")

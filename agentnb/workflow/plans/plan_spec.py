@@ -1,6 +1,6 @@
 """Data types of a plan in either form: a planner's or a chat's.
 
-A planner's plan has an intention, steps that call tools, and optionally a question to the user. A chat plan has numbered steps
+A planner's plan has an intention, steps that call tools, and optionally a question to the person. A chat plan has numbered steps
 with a description, allowed tools and dependencies. `PlanSpec` represents both.
 """
 
@@ -32,7 +32,7 @@ class PlanSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def question(self) -> PlanQuestion | None:
-        """Question to the user before the steps, or None."""
+        """Question to the person before the steps, or None."""
         return None if self.elicitation is None or self.elicitation.is_empty else self.elicitation
 
     @property

@@ -1,4 +1,4 @@
-"""The action ``llm/core:plan``, which asks a model for a plan, an answer, or a question to the user."""
+"""The action ``llm/core:plan``, which asks a model for a plan, an answer, or a question to the person."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _understood(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[Plan
 
 
 def _begun(transcript: Any, query: str) -> list[dict[str, Any]]:
-    """Return the transcript so far, ending with the user's question."""
+    """Return the transcript so far, ending with the person's question."""
     messages = (
         [dict(message) for message in transcript if isinstance(message, Mapping)]
         if isinstance(transcript, list | tuple)

@@ -1,4 +1,4 @@
-"""Steps' questions to the user, which may stay open for days until the run is resumed with the answer."""
+"""Steps' questions to the person, which may stay open for days until the run is resumed with the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOW_TO_ANSWER = (
 
 
 class StepQuestions:
-    """Asks the user on behalf of a run's steps."""
+    """Asks the person on behalf of a run's steps."""
 
     def __init__(self, steps: StepRunner) -> None:
         self._steps = steps
@@ -33,7 +33,7 @@ class StepQuestions:
         kind: QuestionKind = "human_step",
         call: ToolCall | None = None,
     ) -> Any:
-        """Return the answer, also one that a dead process had received. Raises `Declined` if the user declines.
+        """Return the answer, also one that a dead process had received. Raises `Declined` if the person declines.
 
         ``call``: the call whose missing arguments are requested.
 

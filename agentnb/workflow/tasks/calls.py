@@ -153,7 +153,7 @@ class ActionCall:
     async def ask(
         self, key: str, message: str, schema: dict[str, Any] | None = None, call: ToolCall | None = None
     ) -> dict[str, Any]:
-        """Ask the user, optionally about a call, which is shown.
+        """Ask the person, optionally about a call, which is shown.
 
         Returns ``{"action": "accept", "content": ANSWER}``, or ``decline`` or ``cancel`` without content. If nobody can answer,
         suspends the run where possible; otherwise raises.

@@ -24,10 +24,10 @@ ApprovalMode = Literal["ask", "auto", "deny"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRules:
-    """Rules for tools that may be called without asking the user. Tools are named as in the file, by words or patterns."""
+    """Rules for tools that may be called without asking the person. Tools are named as in the file, by words or patterns."""
 
     mode: ApprovalMode = "auto"
-    """``ask``: the user decides about each call; ``auto``: all calls are allowed; ``deny``: none are."""
+    """``ask``: the person decides about each call; ``auto``: all calls are allowed; ``deny``: none are."""
     allow: frozenset[str] = frozenset()
     """Tools that are always allowed, whatever the mode."""
     block: frozenset[str] = frozenset()
