@@ -1,7 +1,7 @@
 """Data types of a plan in either form: a planner's or a chat's.
 
-A planner's plan has an intention, steps that call tools, and optionally a question to the person. A chat plan has numbered steps
-with a description, allowed tools and dependencies. `PlanSpec` represents both.
+A planner's plan has an intention, steps that call tools, and optionally a question to the person. A chat plan has numbered
+steps with a description, allowed tools and dependencies. `PlanSpec` represents both.
 """
 
 from __future__ import annotations
