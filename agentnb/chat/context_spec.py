@@ -88,8 +88,8 @@ class ContextSpec:
         try:
             text: Any = self.load(entity)
         except Exception as error:
-            what = f"the text about {entity} cannot be loaded: {type(error).__name__}: {error}"
-            raise self._wrong(what, "Mend the function load= of the context, or leave the entity out") from error
+            problem = f"the text about {entity} cannot be loaded: {type(error).__name__}: {error}"
+            raise self._wrong(problem, "Mend the function load= of the context, or leave the entity out") from error
         if text is not None and not isinstance(text, str):
             raise self._wrong(f"load({entity!r}) returned {type(text).__name__}, not a text", "Return str, or None for nothing")
         return _BLANK_LINES.sub("", encodable(text or "")).rstrip()
@@ -98,10 +98,10 @@ class ContextSpec:
         return SettingsError(f"The context {self.name}: {what}", hint)
 
     def _texts(self, key: str, value: Any) -> tuple[str, ...]:
-        given = (value,) if isinstance(value, str) else value
-        if not isinstance(given, Iterable) or isinstance(given, Mapping):
+        items = (value,) if isinstance(value, str) else value
+        if not isinstance(items, Iterable) or isinstance(items, Mapping):
             raise self._wrong(f"{key}={value!r} is not a list of texts")
-        texts = tuple(given)
+        texts = tuple(items)
         if not all(isinstance(text, str) and text.strip() for text in texts):
             raise self._wrong(f"{key}={value!r} is not a list of texts")
         return texts
@@ -109,16 +109,16 @@ class ContextSpec:
     def _checked_tools(self) -> Mapping[str, tuple[str, ...]]:
         if not isinstance(self.tools, Mapping):
             raise self._wrong(f"tools={self.tools!r} is not a mapping", 'Write tools={"first": [...], "confirm": [...]}')
-        found: dict[str, tuple[str, ...]] = {}
+        tools: dict[str, tuple[str, ...]] = {}
         for key, value in self.tools.items():
             if key not in TOOLS:
                 raise self._wrong(f"tools has no {key!r}", near(str(key), TOOLS))
-            found[key] = self._texts(f"tools: {key}", value)
-            for text in found[key]:
+            tools[key] = self._texts(f"tools: {key}", value)
+            for text in tools[key]:
                 rule = Rule.read(text, "ask")
                 if key == FIRST and rule.pattern:
                     raise self._wrong(f"{text!r} has brackets", "Name tools, or a pattern of names")
-        return MappingProxyType(found)
+        return MappingProxyType(tools)
 
     def _checked_plan_rules(self) -> tuple[Mapping[str, Any], ...]:
         rules: list[Mapping[str, Any]] = []
@@ -162,10 +162,10 @@ class KnownContexts:
     """Contexts by name and by alias; of several with one name, the last."""
 
     def __init__(self, contexts: Iterable[ContextSpec] = ()) -> None:
-        given = tuple(contexts)
-        self._by_name = {one.name: one for one in given}
+        all_contexts = tuple(contexts)
+        self._by_name = {context.name: context for context in all_contexts}
         # One that replaces another keeps its aliases: who writes `global` anew still reaches it as `general`.
-        self._names = {word: one.name for one in given for word in one.aliases}
+        self._names = {word: context.name for context in all_contexts for word in context.aliases}
         self._names |= {name: name for name in self._by_name}
         self._folded = {word.casefold(): name for word, name in self._names.items()}
 
@@ -178,7 +178,7 @@ class KnownContexts:
 
     def without(self, others: KnownContexts) -> tuple[ContextSpec, ...]:
         """Return the contexts that the others do not have in the same form."""
-        return tuple([one for one in self if others.get(one.name) != one])
+        return tuple([context for context in self if others.get(context.name) != context])
 
     def canonical(self, word: str) -> str:
         """Return the name of the context with this name or alias, also in other case; another word unchanged."""

@@ -34,7 +34,7 @@ def _settings(fields: Fields, name: str, functions: Mapping[str, Any] = NOTHING)
     if tools is not None:
         tools.refuse_unknown(TOOLS)
     rules = [
-        Fields(one, "plan_rules", fields.problems) for one in fields.items("plan_rules") or () if isinstance(one, MappingNode)
+        Fields(node, "plan_rules", fields.problems) for node in fields.items("plan_rules") or () if isinstance(node, MappingNode)
     ]
     for rule in rules:
         rule.refuse_unknown(PLAN_RULE)
@@ -56,12 +56,12 @@ def _function(fields: Fields, functions: Mapping[str, Any]) -> Any:
     name = fields.text("load")
     if not name:
         return None
-    found = functions.get(name)
-    if not callable(found):
-        known = [key for key, value in functions.items() if callable(value) and not key.startswith("_")]
-        fields.add("load", f"there is no function {name}", lambda: near(name, known))
+    function = functions.get(name)
+    if not callable(function):
+        names = [key for key, value in functions.items() if callable(value) and not key.startswith("_")]
+        fields.add("load", f"there is no function {name}", lambda: near(name, names))
         return None
-    return found
+    return function
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +93,10 @@ class ContextType(ContextSpec):
     @classmethod
     def named(cls, name: str) -> ContextType:
         """Return a context that agentnb brings along, by name or alias. Raises `SettingsError` with a similar name."""
-        found = shipped().get(name)
-        if not isinstance(found, cls):
-            raise SettingsError(f"There is no context {name!r}", near(name, [one.name for one in shipped()]))
-        return found
+        context = shipped().get(name)
+        if not isinstance(context, cls):
+            raise SettingsError(f"There is no context {name!r}", near(name, [item.name for item in shipped()]))
+        return context
 
     def apply(
         self,
@@ -113,7 +113,7 @@ class ContextType(ContextSpec):
         agentnb brings along. ``models``: models by profile, instead of the agent's. A run that continues one which has
         shifted is in the context that it shifted to.
         """
-        kept = [one for one in agent.extensions if one.name != EXTENSION]
+        kept = [extension for extension in agent.extensions if extension.name != EXTENSION]
         return replace(agent, extensions=(*kept, self.extension(entity, others, models)))
 
     def extension(
@@ -137,6 +137,6 @@ def shipped() -> KnownContexts:
     problems = Problems()
     node = read_yaml(text, problems)
     items = node.items if isinstance(node, ListNode) else ()
-    found = [_settings(Fields(one, "context", problems), "") for one in items if isinstance(one, MappingNode)]
+    all_settings = [_settings(Fields(item, "context", problems), "") for item in items if isinstance(item, MappingNode)]
     problems.check()
-    return KnownContexts([ContextType(**settings) for settings in found])
+    return KnownContexts([ContextType(**settings) for settings in all_settings])

@@ -77,7 +77,7 @@ def clear_word(text: str) -> Word:
     """Return ``yes`` or ``no`` for a message all of whose clauses are that; empty for any other."""
     if len(text) > MAX_OF_A_MESSAGE:
         return ""
-    clauses = [clause for one in _CLAUSES.split(_plain(text)) if (clause := _POLITE.sub("", _blanks(one)).strip())]
+    clauses = [clause for part in _CLAUSES.split(_plain(text)) if (clause := _POLITE.sub("", _blanks(part)).strip())]
     for word, pattern in _CLEAR.items():
         if clauses and all(pattern.fullmatch(_blanks(clause)) for clause in clauses):
             return word

@@ -28,10 +28,10 @@ def checked_edit(plan: PlanSpec, steps: Any, specs: Iterable[ToolSpec], rules: S
     data: dict[str, Any] = {"steps": [_whole(step, number) for number, step in enumerate(steps, 1)]}
     if plan.reasoning is not None:
         data["reasoning"] = plan.reasoning
-    made = checked_plan(data, specs, rules)
-    if made.plan is None:
-        raise SettingsError(f"Invalid edit: {'; '.join(made.problems) or 'there are no steps'}", "The plan is unchanged")
-    return structs.replace(made.plan, id=plan.id)
+    checked = checked_plan(data, specs, rules)
+    if checked.plan is None:
+        raise SettingsError(f"Invalid edit: {'; '.join(checked.problems) or 'there are no steps'}", "The plan is unchanged")
+    return structs.replace(checked.plan, id=plan.id)
 
 
 def _whole(step: Any, number: int) -> Any:
@@ -48,12 +48,12 @@ def added(plan: PlanSpec) -> PlanSpec:
 
 def removed(plan: PlanSpec, place: int) -> PlanSpec:
     """Return the plan without a step. Raises `SettingsError` if another reads its output."""
-    return _ordered(plan, [other for other in range(len(plan.steps)) if other != place])
+    return _ordered(plan, [index for index in range(len(plan.steps)) if index != place])
 
 
 def moved(plan: PlanSpec, place: int, to: int) -> PlanSpec:
     """Return the plan with a step at another place. Raises `SettingsError` if it would stand before what it depends on."""
-    places = [other for other in range(len(plan.steps)) if other != place]
+    places = [index for index in range(len(plan.steps)) if index != place]
     places.insert(to, place)
     return _ordered(plan, places)
 
@@ -61,16 +61,16 @@ def moved(plan: PlanSpec, place: int, to: int) -> PlanSpec:
 def _ordered(plan: PlanSpec, places: Sequence[int]) -> PlanSpec:
     """Return the plan with the steps at these places in this order, numbered anew, as are dependencies and references."""
     old = [step.number or number for number, step in enumerate(plan.steps, 1)]
-    new = {old[place]: number for number, place in enumerate(places, 1)}
-    new_places = {place: at for at, place in enumerate(places)}
+    new = {old[position]: number for number, position in enumerate(places, 1)}
+    new_places = {position: at for at, position in enumerate(places)}
     steps = []
-    for number, place in enumerate(places, 1):
-        step = plan.steps[place]
-        before = tuple(sorted([new[other] for other in step.depends_on if other in new]))
-        if late := [other for other in before if other >= number]:
-            raise SettingsError(f"Step {old[place]} depends on step {old[places[late[0] - 1]]}, which must stay before it")
+    for number, position in enumerate(places, 1):
+        step = plan.steps[position]
+        before = tuple(sorted([new[dependency] for dependency in step.depends_on if dependency in new]))
+        if late := [dependency for dependency in before if dependency >= number]:
+            raise SettingsError(f"Step {old[position]} depends on step {old[places[late[0] - 1]]}, which must stay before it")
 
-        def counted_anew(reference: str, place: int = place, at: int = number - 1) -> str:
+        def counted_anew(reference: str, place: int = position, at: int = number - 1) -> str:
             index = target_of(reference)[0]
             if new_places.get(index, at) >= at:
                 raise SettingsError(f"Step {old[place]} reads the output of step {index + 1}, which must stay before it")
@@ -85,7 +85,7 @@ def step_form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> Question
     """Return the form of a step. ``specs``: the tools that it may call, whose arguments have fields of their own."""
     step = plan.steps[place]
     names = [*dict.fromkeys((*[spec.name for spec in specs], *step.tools))]
-    before = [other.number or at for at, other in enumerate(plan.steps[:place], 1)]
+    before = [earlier.number or at for at, earlier in enumerate(plan.steps[:place], 1)]
     fields: dict[str, tuple[dict[str, Any], Any]] = {
         WHAT: ({"type": "string", "minLength": 1}, step.description or ""),
         TOOLS: ({"type": "array", "items": {"enum": names}, "uniqueItems": True}, list(step.tools)),
@@ -94,9 +94,9 @@ def step_form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> Question
         AFTER: ({"type": "array", "items": {"enum": before}, "uniqueItems": True}, list(step.depends_on)),
     }
     left_out = {name for name, offered in ((TOOLS, names), (AFTER, before)) if not offered}
-    used = {name: one for name, one in fields.items() if name not in left_out}
+    used = {name: item for name, item in fields.items() if name not in left_out}
     required = [name for name in (WHAT, TOOLS, AFTER) if name in used]
-    schema = {"type": "object", "properties": {name: one for name, (one, _) in used.items()}, "required": required}
+    schema = {"type": "object", "properties": {name: item for name, (item, _) in used.items()}, "required": required}
     return QuestionForm(schema, {name: value for name, (_, value) in used.items() if value is not None})
 
 

@@ -50,7 +50,7 @@ EDITED: dict[str, Any] = {
 
 def draft_question(plan: PlanSpec, specs: Iterable[ToolSpec], problem: str = "") -> WaitingOnUser:
     """Return the question. ``specs``: the tools on offer; ``problem``: what was wrong with the last edit."""
-    steps = [f"{step.number or place}. {_line(step.description or '')}{_how(step)}" for place, step in enumerate(plan.steps, 1)]
+    steps = [f"{step.number or number}. {_line(step.description or '')}{_how(step)}" for number, step in enumerate(plan.steps, 1)]
     opening = filter(None, [problem, _line(plan.reasoning or "")])
     counts = Counter([_COUNTED.get(reach) for reach in reach_of(plan, specs)])
     parts = [f"{counts[names]} {names[counts[names] > 1]}" for names in dict.fromkeys(_COUNTED.values()) if counts[names]]

@@ -37,8 +37,8 @@ class DraftTurn:
         """Return what comes first; None if no draft of this run is open, and nothing of one is untold. An ending."""
         if not run.plans:
             return None
-        if (told := _told(run)) is not None:
-            return told
+        if (news := _told(run)) is not None:
+            return news
         for plan_id, record in run.plans.items():  # one at most is open
             is_asked = is_draft(record) and (record.is_open or _is_due(run, record))
             if is_asked and plan_id in drafts_of(run):  # else it cannot be read
@@ -55,17 +55,17 @@ class DraftTurn:
                 if drafts_of(run)[plan_id].is_open:
                     return
                 continue
-            made, by = decision(answer), _who_answered(run)
-            if made.arguments is not None:  # other steps, which are not approved by that
+            verdict, by = decision(answer), _who_answered(run)
+            if verdict.arguments is not None:  # other steps, which are not approved by that
                 try:
-                    edited = checked_edit(plan, made.arguments[STEPS], specs, rules_of_run(run)).chat_data
+                    edited = checked_edit(plan, verdict.arguments[STEPS], specs, rules_of_run(run)).chat_data
                 except SettingsError as error:
                     problem = error.what
                     continue
                 inside.record(PlanEdited, plan_id=plan_id, plan={**run.plans[plan_id].plan, **edited}, by=by)
                 return
-            if not made.approved:
-                inside.record(PlanRejected, plan_id=plan_id, by=by, reason=made.reason)
+            if not verdict.approved:
+                inside.record(PlanRejected, plan_id=plan_id, by=by, reason=verdict.reason)
                 return
             break
         if draft.status == "rejected":
@@ -95,15 +95,15 @@ def kept_plans(run: Run) -> str:
 
 def _told(run: Run) -> Continue | None:
     """Return the round in which the model reads what came of a draft since the last round; None if nothing did."""
-    own = {one.plan_id for one in run.events if isinstance(one, PlanApproved) and not one.call_id}  # calls have told of others
-    for event in takewhile(lambda one: not isinstance(one, RoundStarted), reversed(run.events)):
+    own = {event.plan_id for event in run.events if isinstance(event, PlanApproved) and not event.call_id}  # calls have told of others
+    for event in takewhile(lambda event: not isinstance(event, RoundStarted), reversed(run.events)):
         if isinstance(event, StepFinished) and event.step in own:
             output = event.output if isinstance(event.output, dict) else {"status": "failed", "error": event.error}
-            given = {"plan": data_of(run.plans[event.step]), "result": without_calls(output)}
-            return Continue(PLAN_EXECUTED, _filled("draft_executed", plan_id=event.step, **given), is_news=True)
+            values = {"plan": data_of(run.plans[event.step]), "result": without_calls(output)}
+            return Continue(PLAN_EXECUTED, _filled("draft_executed", plan_id=event.step, **values), is_news=True)
         if isinstance(event, PlanRejected) and event.reason and event.by != PLANNER:
-            told = _filled("draft_declined", plan_id=event.plan_id, reason=event.reason)
-            return Continue(PLAN_DECLINED, told, is_news=True)
+            text = _filled("draft_declined", plan_id=event.plan_id, reason=event.reason)
+            return Continue(PLAN_DECLINED, text, is_news=True)
     return None
 
 
@@ -115,11 +115,11 @@ def _is_due(run: Run, record: PlanRecord) -> bool:
 
 def _who_answered(run: Run) -> str:
     """Return who gave the last answer about a draft."""
-    answered = (one for one in reversed(run.questions) if one.question.kind == KIND and one.has_answer)
-    return next((one.by for one in answered), "person")
+    answered = (entry for entry in reversed(run.questions) if entry.question.kind == KIND and entry.has_answer)
+    return next((entry.by for entry in answered), "person")
 
 
 def _filled(name: str, **values: Any) -> str:
     """Return a text for the model, in which what is no text stands as JSON."""
-    texts = {key: one if isinstance(one, str) else msgspec.json.encode(one).decode() for key, one in values.items()}
+    texts = {key: value if isinstance(value, str) else msgspec.json.encode(value).decode() for key, value in values.items()}
     return filled(prompt(name), texts)

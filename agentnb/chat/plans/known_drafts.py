@@ -36,37 +36,37 @@ def drafts_of(run: Run) -> dict[str, PlanRecord]:
 
     An open one has the last words of the person since it was shown to them that answer no question. A clear no rejects it.
     """
-    found = {name: _after_words(draft, run.prompt) for name, draft in _carried(run).items()}
-    seen = {*found}
+    drafts = {name: _after_words(draft, run.prompt) for name, draft in _carried(run).items()}
+    seen = {*drafts}
     for event in run.events:
         if isinstance(event, RoundStarted | QuestionAsked):  # words that come earlier were written without a look at it
-            seen.update(found)
+            seen.update(drafts)
         elif (message := event.user_message) is not None:
-            found.update({name: _after_words(found[name], message.text) for name in seen})
+            drafts.update({name: _after_words(drafts[name], message.text) for name in seen})
         elif isinstance(event, PlanProposed):
-            made = plan_after(event, None)
-            if made.id not in found and is_draft(made) and _is_readable(made):
-                found[made.id] = made
-        elif isinstance(event, PlanEvent) and event.plan_id in found:
-            found[event.plan_id] = plan_after(event, found[event.plan_id])
+            record = plan_after(event, None)
+            if record.id not in drafts and is_draft(record) and _is_readable(record):
+                drafts[record.id] = record
+        elif isinstance(event, PlanEvent) and event.plan_id in drafts:
+            drafts[event.plan_id] = plan_after(event, drafts[event.plan_id])
         elif isinstance(event, RunRecovered) and event.consent == "refused":
-            found = {name: _without_consent(draft, run) for name, draft in found.items()}
-    return found
+            drafts = {name: _without_consent(draft, run) for name, draft in drafts.items()}
+    return drafts
 
 
 def carried_drafts(before: Run) -> list[dict[str, Any]]:
     """Return the drafts for a run that continues this one: of closed ones the ids, and of the last approved one the plan."""
     drafts = [*drafts_of(before).values()]
     if before.stop_reason == CONTINUED:  # by another run, which has them
-        drafts = [replace(one, status="rejected", reason=ELSEWHERE) if one.is_open else one for one in drafts]
+        drafts = [replace(draft, status="rejected", reason=ELSEWHERE) if draft.is_open else draft for draft in drafts]
     last = [draft.id for draft in drafts if draft.status == "approved"][-1:]
     return [_as_carried(draft, whole=draft.is_open or draft.id in last) for draft in drafts]
 
 
 def _as_carried(draft: PlanRecord, *, whole: bool) -> dict[str, Any]:
     plan = spec_of(draft).chat_data if whole else {"id": draft.id}
-    about = {"is_edited": bool(draft.edits), "reason": reason_of(draft)}
-    return {"plan": plan, "status": _CARRIED_AS[draft.status], **{key: value for key, value in about.items() if value}}
+    extra = {"is_edited": bool(draft.edits), "reason": reason_of(draft)}
+    return {"plan": plan, "status": _CARRIED_AS[draft.status], **{key: value for key, value in extra.items() if value}}
 
 
 def reason_of(draft: PlanRecord) -> str:
@@ -88,22 +88,22 @@ def spec_of(record: PlanRecord) -> Plan:
 
 def data_of(record: PlanRecord) -> dict[str, Any]:
     """Return a plan of the log as it was written, without what was asked for."""
-    return {key: one for key, one in {**record.plan, "id": record.id}.items() if key in OF_CHAT_PLANS}
+    return {key: value for key, value in {**record.plan, "id": record.id}.items() if key in OF_CHAT_PLANS}
 
 
 def _carried(run: Run) -> dict[str, PlanRecord]:
     """Return the drafts of earlier runs, from the settings of the extension."""
     settings = logged_extensions(run).get(EXTENSION, {}).get("settings", {})
     carried = settings.get(CARRIED, ()) if isinstance(settings, Mapping) else ()
-    found: dict[str, PlanRecord] = {}
-    for one in carried if isinstance(carried, list | tuple) else ():
+    drafts: dict[str, PlanRecord] = {}
+    for item in carried if isinstance(carried, list | tuple) else ():
         with suppress(*UNREADABLE):
-            plan, status, reason = one["plan"], _STATUSES[one["status"]], str(one.get("reason", ""))
-            draft = PlanRecord(plan["id"], plan, status, reason=reason, edits=int(one.get("is_edited") is True))
+            plan, status, reason = item["plan"], _STATUSES[item["status"]], str(item.get("reason", ""))
+            draft = PlanRecord(plan["id"], plan, status, reason=reason, edits=int(item.get("is_edited") is True))
             is_whole = draft.is_open or "steps" in plan
             if isinstance(draft.id, str) and (not is_whole or _is_readable(draft)):
-                found[draft.id] = draft
-    return found
+                drafts[draft.id] = draft
+    return drafts
 
 
 def _is_readable(draft: PlanRecord) -> bool:

@@ -50,13 +50,13 @@ class PlanExecution(NamedTuple):
         before = inside.run.step_records.get(record.id)
         if before is not None and before.status != "running":  # in the process that died
             return without_calls(before.output or {"status": FAILED, "plan_id": record.id, "summary": before.error})
-        about = Extension(name=EXECUTOR, settings=_about(inside.run, record.id, call_id))
-        what = spec_of(record).orchestration(
+        extension = Extension(name=EXECUTOR, settings=_about(inside.run, record.id, call_id))
+        orchestration = spec_of(record).orchestration(
             tools=[tool for tool in inside.tools if tool.spec.name not in _NOT_OF_PLANS],
             model=model_of(self.model) or inside.model,
-            agent_settings={"todos": False, "extensions": [about]},
+            agent_settings={"todos": False, "extensions": [extension]},
             gates=(*inside.own_gates, limit_of_calls(self.max_tool_calls)),
-            settings={"extensions": [about.as_logged]},
+            settings={"extensions": [extension.as_logged]},
         )
         if not is_approved(inside.run, record.id):  # else a process that died had begun it
             words = record.words if call_id else ""  # between rounds the person was asked
@@ -71,7 +71,7 @@ class PlanExecution(NamedTuple):
         def output(run: Any) -> dict[str, Any]:
             return {**executed(record, run), CALLS: run.calls_made}
 
-        ended = await inside.start_step(record.id, what, output, **step)
+        ended = await inside.start_step(record.id, orchestration, output, **step)
         _shift(inside, ended, call_id)
         return without_calls(output(ended))
 
@@ -83,12 +83,12 @@ def without_calls(output: Mapping[str, Any]) -> dict[str, Any]:
 
 def limit_of_calls(most: int) -> Gate:
     """Return a gate that blocks each call beyond so many in all runs of one execution together."""
-    made: dict[str, int] = {}  # the calls by run, the last one that passed included
+    counts: dict[str, int] = {}  # the calls by run, the last one that passed included
 
     def limit(call: ToolCall, run: Run) -> Block | None:
-        if run.calls_made + sum(count for run_id, count in made.items() if run_id != run.id) >= most:
+        if run.calls_made + sum(count for run_id, count in counts.items() if run_id != run.id) >= most:
             return too_many(call, MAX_TOOL_CALLS, most)
-        made[run.id] = run.calls_made + 1  # with this one, if it runs
+        counts[run.id] = run.calls_made + 1  # with this one, if it runs
         return None
 
     return limit
@@ -116,7 +116,7 @@ def _shift(inside: Inside, ended: Run, call_id: str) -> None:
     run: Run = inside.run
     context = contexts_of_log(run).canonical(ended.context_type)
     if context and (context, ended.entity) != (run.context_type, run.entity):
-        reason = next((one.reason for one in reversed(ended.events) if isinstance(one, ContextShifted)), "")
+        reason = next((event.reason for event in reversed(ended.events) if isinstance(event, ContextShifted)), "")
         inside.record(ContextShifted, context_type=context, entity=ended.entity, call_id=call_id, reason=reason)
 
 
@@ -131,10 +131,10 @@ def shown_calls_allowed(record: PlanRecord, inside: Inside, by: str) -> Iterator
     """Allow the calls that the plan shows with all arguments while it runs; a run that is suspended keeps them allowed."""
     plan = spec_of(record)
     reach = reach_of(plan, plan_specs(inside))
-    shown = {f"{plan.id}/{place}": step for place, step in enumerate(plan.steps) if reach[place] == "shown"}
-    given = _granted(inside)
+    shown = {f"{plan.id}/{index}": step for index, step in enumerate(plan.steps) if reach[index] == "shown"}
+    granted = _granted(inside)
     for name, step in shown.items():
-        if name not in given:
+        if name not in granted:
             inside.record(GrantGiven, grant_id=name, tool=step.tools[0], arguments=arguments_text(step.args), by=by)
     try:
         yield
@@ -142,13 +142,13 @@ def shown_calls_allowed(record: PlanRecord, inside: Inside, by: str) -> Iterator
         shown = {}
         raise
     finally:
-        given = _granted(inside)
-        for name in [name for name in shown if name in given]:
+        granted = _granted(inside)
+        for name in [name for name in shown if name in granted]:
             inside.record(GrantWithdrawn, grant_id=name, by=BY_PLAN)
 
 
 def _granted(inside: Inside) -> set[str]:
-    return {one.grant_id for one in inside.run.grants}
+    return {grant.grant_id for grant in inside.run.grants}
 
 
 def plan_specs(inside: Inside) -> list[ToolSpec]:

@@ -21,13 +21,13 @@ or one reply of a model; empty if one of its tools is not on offer.
 
 def reach_of(plan: PlanSpec, specs: Iterable[ToolSpec]) -> list[Reach]:
     """Return what each step may take. ``specs``: the tools on offer."""
-    known = {spec.name: spec for spec in specs}
+    by_name = {spec.name: spec for spec in specs}
 
     def reach(step: PlanStep) -> Reach:
-        if not known.keys() >= set(step.tools):
+        if not by_name.keys() >= set(step.tools):
             return ""
-        way = way_of_step(step, [known[name] for name in step.tools])
-        return way if way != "call" else "filled" if any(references_in(step.args or {})) else "shown"
+        worker = way_of_step(step, [by_name[name] for name in step.tools])
+        return worker if worker != "call" else "filled" if any(references_in(step.args or {})) else "shown"
 
     return [reach(step) for step in plan.steps]
 

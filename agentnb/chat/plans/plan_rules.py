@@ -32,8 +32,8 @@ def checked_plan(data: Mapping[str, Any], specs: Iterable[ToolSpec], rules: Iter
     if not read.plan.steps:
         return CheckedPlan(None, INVALID, ("It has no step",))
     if broken := broken_rules(read.plan, rules):
-        told = [f"The rules of the context ask for {name}: once, in the given order" for name in broken]
-        return CheckedPlan(None, RULES, tuple(told))
+        messages = [f"The rules of the context ask for {name}: once, in the given order" for name in broken]
+        return CheckedPlan(None, RULES, tuple(messages))
     return CheckedPlan(structs.replace(read.plan, form="chat"))
 
 
@@ -41,12 +41,12 @@ def broken_rules(plan: PlanSpec, rules: Iterable[Mapping[str, Any]]) -> list[str
     """Return the tools of the rules that the plan breaks, each once: missing, called too often, or out of order."""
     steps = [set(filter(None, (step.name, *step.tools))) for step in plan.steps]
     wanted = [rule for rule in rules if rule.get("tools")]  # others are hints
-    places = [[place for place, names in enumerate(steps) if _calls(names, rule["tools"])] for rule in wanted]
+    places = [[position for position, names in enumerate(steps) if _calls(names, rule["tools"])] for rule in wanted]
     broken: list[str] = []
-    for index, (rule, found) in enumerate(zip(wanted, places, strict=True)):
-        is_missing = not found and rule.get("required", False)
-        is_often = rule.get("most") is not None and len(found) > rule["most"]
-        is_late = bool(found) and any(later and later[0] < found[0] for later in places[index + 1 :])
+    for index, (rule, positions) in enumerate(zip(wanted, places, strict=True)):
+        is_missing = not positions and rule.get("required", False)
+        is_often = rule.get("most") is not None and len(positions) > rule["most"]
+        is_late = bool(positions) and any(later and later[0] < positions[0] for later in places[index + 1 :])
         if is_missing or is_often or is_late:
             broken.append(", ".join(rule["tools"]))
     return list(dict.fromkeys(broken))
@@ -54,15 +54,15 @@ def broken_rules(plan: PlanSpec, rules: Iterable[Mapping[str, Any]]) -> list[str
 
 def hints(rules: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return what the rules say to a planner, each as a sentence."""
-    found = []
+    sentences = []
     for rule in rules:
         if rule.get("tools"):
             names = " or ".join(rule["tools"])
             often = f" at most {rule['most']} times" if rule.get("most") else ""
-            found.append(f"{'A step calls' if rule.get('required') else 'A step may call'} {names}{often}, in this order.")
+            sentences.append(f"{'A step calls' if rule.get('required') else 'A step may call'} {names}{often}, in this order.")
         if rule.get("hint"):
-            found.append(str(rule["hint"]))
-    return found
+            sentences.append(str(rule["hint"]))
+    return sentences
 
 
 def _calls(names: Iterable[str], patterns: Iterable[str]) -> bool:

@@ -83,7 +83,7 @@ class PlanRequest(NamedTuple):
 
     def intent(self, context: str, entity: str, conversation: str, run_id: str) -> dict[str, Any]:
         """Return the intent as the documents have it; a field that is empty is left out."""
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "objective": self.objective,
             "contextType": context,
             "sessionId": conversation,
@@ -93,7 +93,7 @@ class PlanRequest(NamedTuple):
             "priorityEntities": list(self.priority_entities),
             "executionMode": self.mode,
         }
-        return {**{key: value for key, value in found.items() if value}, "autoExecute": self.mode == AUTO}
+        return {**{key: value for key, value in fields.items() if value}, "autoExecute": self.mode == AUTO}
 
 
 def read_request(arguments: Mapping[str, Any], message: str) -> PlanRequest | ToolOutcome:
@@ -101,13 +101,13 @@ def read_request(arguments: Mapping[str, Any], message: str) -> PlanRequest | To
 
     A mode that is given wins over ``auto_execute``.
     """
-    given = arguments.get("execution_mode")
-    if given is not None and given not in MODES:
-        what = f"{NAME}: there is no execution_mode {given!r}. It is one of {', '.join(MODES)}."
-        return failure(UNKNOWN_MODE, what, "Call it again with one of these." if near(str(given), MODES) else "")
+    mode = arguments.get("execution_mode")
+    if mode is not None and mode not in MODES:
+        problem = f"{NAME}: there is no execution_mode {mode!r}. It is one of {', '.join(MODES)}."
+        return failure(UNKNOWN_MODE, problem, "Call it again with one of these." if near(str(mode), MODES) else "")
     return PlanRequest(
         str(arguments.get("objective") or "").strip() or message.strip(),
-        given or (DRAFT if arguments.get("auto_execute") is False else AUTO),
+        mode or (DRAFT if arguments.get("auto_execute") is False else AUTO),
         _texts(arguments.get("requested_outputs")),
         _texts(arguments.get("priority_entities")),
         str(arguments.get("plan_id") or "").strip(),
@@ -116,7 +116,7 @@ def read_request(arguments: Mapping[str, Any], message: str) -> PlanRequest | To
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    return tuple([one for one in value if isinstance(one, str)]) if isinstance(value, list | tuple) else ()
+    return tuple([item for item in value if isinstance(item, str)]) if isinstance(value, list | tuple) else ()
 
 
 def plan_request(
@@ -128,11 +128,11 @@ def plan_request(
 ) -> Request:
     """Return the request for a plan. ``problems``: those of the attempt before, to be mended."""
     parts = [prompt("chat_planner")]
-    if told := hints(rules):
-        parts.append("## Rules of this context\n\n" + "\n".join(f"- {one}" for one in told))
+    if rule_hints := hints(rules):
+        parts.append("## Rules of this context\n\n" + "\n".join(f"- {hint}" for hint in rule_hints))
     text = f"## What is wanted\n\n{msgspec.json.encode(dict(intent)).decode()}"
     if problems:
-        wrong = "\n".join(f"- {one}" for one in problems)
+        wrong = "\n".join(f"- {problem}" for problem in problems)
         text += f"\n\n## What was wrong in the last plan\n\n{wrong}\n\nWrite the whole plan again: the bare JSON object."
     wanted = dict.fromkeys((asked.objective, asked.message))  # a blank objective is the message
     planning = {"query": "\n\n".join(wanted), "results": []}
@@ -147,15 +147,15 @@ def read_plan(reply: Message, tools: Sequence[ToolSpec], rules: Sequence[Mapping
         return CheckedPlan(None, INVALID, (error.what,))
     if read is None or not read.plan.steps:
         return CheckedPlan(None, INVALID, ("the reply holds no plan with steps",))
-    made = checked_plan(read.plan.chat_data, tools, rules)
-    return made._replace(problems=made.problems[:MAX_PROBLEMS])
+    checked = checked_plan(read.plan.chat_data, tools, rules)
+    return checked._replace(problems=checked.problems[:MAX_PROBLEMS])
 
 
 def review_request(asked: PlanRequest, plan: PlanSpec, tools: Sequence[ToolSpec]) -> Request:
     """Return the request that asks for a review."""
     names = [spec.name for spec in tools]
-    about = {"objective": asked.objective, "requested_outputs": list(asked.requested_outputs), "tools": names}
-    text = f"{msgspec.json.encode(about).decode()}\n\nThe plan:\n{msgspec.json.encode(plan.chat_data).decode()}"
+    task = {"objective": asked.objective, "requested_outputs": list(asked.requested_outputs), "tools": names}
+    text = f"{msgspec.json.encode(task).decode()}\n\nThe plan:\n{msgspec.json.encode(plan.chat_data).decode()}"
     return structs.replace(side_question(text, prompt("reviewer")), settings={"review": True})
 
 

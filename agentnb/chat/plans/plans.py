@@ -38,9 +38,9 @@ def Plans(  # noqa: N802  # an extension, made as other extensions are
     counts as whose model is down or whose answer cannot be read: ``needs_changes``, ``reject`` or ``approve``.
     Raises `SettingsError` for what cannot be.
     """
-    for given in (model, reviewer):
-        if given is not None:
-            check_model(given)
+    for choice in (model, reviewer):
+        if choice is not None:
+            check_model(choice)
     if review_failed not in FAILED_REVIEWS:
         raise SettingsError(f"review_failed={review_failed!r} is not known", near(review_failed, FAILED_REVIEWS))
     if type(max_tool_calls) is not int or max_tool_calls < 1 or not (max_seconds is None or max_seconds > 0):
@@ -48,13 +48,13 @@ def Plans(  # noqa: N802  # an extension, made as other extensions are
     execution = PlanExecution(model, max_tool_calls, max_seconds)
     settings = {"max_tool_calls": max_tool_calls, "max_seconds": max_seconds, "review_failed": review_failed}
     models = zip(MODELS, (model, reviewer), strict=True)
-    settings |= {name: one if isinstance(one, str) else one.name for name, one in models if one is not None}
+    settings |= {name: choice if isinstance(choice, str) else choice.name for name, choice in models if choice is not None}
 
     def continuing(before: Run) -> Extension:
         drafts = carried_drafts(before)
-        return replace(made, settings={**settings, CARRIED: drafts} if drafts else settings)
+        return replace(extension, settings={**settings, CARRIED: drafts} if drafts else settings)
 
-    made = Extension(
+    extension = Extension(
         name=EXTENSION,
         settings=settings,
         tools=[PlanTool(execution, reviewer, VERDICTS[review_failed])],
@@ -62,7 +62,7 @@ def Plans(  # noqa: N802  # an extension, made as other extensions are
         keeps=(kept_plans,),
         continuing=continuing,
     )
-    return made
+    return extension
 
 
 def plans_again(run: Run) -> tuple[Extension, ...]:
@@ -75,6 +75,6 @@ def plans_of(settings: Mapping[str, Any]) -> Extension:
     """Return the extension with these settings of a log. Raises `SettingsError` if it had models of its own."""
     named = ", ".join(f"{name}={settings[name]}" for name in MODELS if name in settings)
     if named:
-        what = f"The plans of the run had models of their own, which its log only names: {named}"
-        raise SettingsError(what, "Give them: recover(run, agent=Agent(..., extensions=[Plans(...)]))")
+        problem = f"The plans of the run had models of their own, which its log only names: {named}"
+        raise SettingsError(problem, "Give them: recover(run, agent=Agent(..., extensions=[Plans(...)]))")
     return Plans(**{name: value for name, value in settings.items() if name != CARRIED})

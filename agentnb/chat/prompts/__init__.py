@@ -18,4 +18,4 @@ def prompt(name: str) -> str:
 
 def filled(text: str, values: Mapping[str, str]) -> str:
     """Return a text with its placeholders filled, each once: a value that holds a placeholder stays text."""
-    return _PLACEHOLDER.sub(lambda found: values[found[1]], text)
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
