@@ -1,4 +1,4 @@
-"""The context of a run, made again from its log."""
+"""The context of a run, restored from its log."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from agentnb.errors import SettingsError
 
 
 def contexts_of_log(run: Run) -> KnownContexts:
-    """Return the contexts that the run knew; contexts of your own lack the function that loads text.
+    """Return the contexts available to the run; custom contexts lack the ``load`` function.
 
-    Raises `SettingsError` if the log has them in another form.
+    Raises `SettingsError` if the log has another format.
     """
     logged = (logged_settings(run) or {}).get("own")
     try:
@@ -28,7 +28,7 @@ def contexts_of_log(run: Run) -> KnownContexts:
 
 
 def context_again(run: Run) -> tuple[Extension, ...]:
-    """Return the extension of the run's context; empty if it had none. Raises `SettingsError` if its log lacks the context."""
+    """Return the extension of the run's context, if it had one. Raises `SettingsError` if the log lacks the context."""
     logged = logged_settings(run)
     if logged is None:
         return ()
@@ -43,6 +43,6 @@ def context_again(run: Run) -> tuple[Extension, ...]:
 
 
 def rules_of_run(run: Run) -> list[Mapping[str, Any]]:
-    """Return the rules about plans of the contexts that the run has worked in."""
+    """Return the plan rules of all contexts of the run."""
     contexts = contexts_of_log(run)
     return [rule for name in run.contexts if (context := contexts.get(name)) is not None for rule in context.plan_rules]

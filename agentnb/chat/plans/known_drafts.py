@@ -1,4 +1,4 @@
-"""The drafts of a conversation: what became of each, in this run and in those that it continues."""
+"""Drafts of a conversation, with their statuses in this run and in the runs that it continues."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.plan_reader import OF_CHAT_PLANS, plan_of_data
 
 EXTENSION = "plans"
-"""The name of the extension, whose settings carry the drafts of a conversation from run to run."""
+"""Name of the extension, whose settings carry a conversation's drafts from run to run."""
 CARRIED = "drafts"
 UNREADABLE = (AgentnbError, KeyError, TypeError, AttributeError)
-"""Exceptions of drafts in a log that was changed, or that another version wrote: the conversation goes on without them."""
+"""Exceptions of drafts in a modified log or one of another version; the conversation continues without these drafts."""
 ELSEWHERE = "Another run continues the one that made it."
 _STATUSES = {"open": "proposed", "approved": "approved", "declined": "rejected"}
-"""The status of a plan, by that of a draft which is carried."""
+"""Plan status by status of a carried draft."""
 _CARRIED_AS = {"edited": "open", **{status: word for word, status in _STATUSES.items()}}
 
 
 def drafts_of(run: Run) -> dict[str, PlanRecord]:
-    """Return the drafts by id, oldest first: of the runs that this one continues, then its own.
+    """Return the drafts by id, oldest first: those of continued runs, then those of this run.
 
-    An open one has the last words of the person since it was shown to them that answer no question. A clear no rejects it.
+    An open draft has the latest message from the person since it was shown, excluding answers to questions. A clear no rejects
+    it.
     """
     drafts = {name: _after_words(draft, run.prompt) for name, draft in _carried(run).items()}
     seen = {*drafts}
     for event in run.events:
-        if isinstance(event, RoundStarted | QuestionAsked):  # words that come earlier were written without a look at it
+        if isinstance(event, RoundStarted | QuestionAsked):  # earlier messages were written before the draft was shown
             seen.update(drafts)
         elif (message := event.user_message) is not None:
             drafts.update({name: _after_words(drafts[name], message.text) for name in seen})
@@ -55,7 +56,7 @@ def drafts_of(run: Run) -> dict[str, PlanRecord]:
 
 
 def carried_drafts(before: Run) -> list[dict[str, Any]]:
-    """Return the drafts for a run that continues this one: of closed ones the ids, and of the last approved one the plan."""
+    """Return the drafts for a continuing run: open drafts and the latest approved one whole, others only by id."""
     drafts = [*drafts_of(before).values()]
     if before.stop_reason == CONTINUED:  # by another run, which has them
         drafts = [replace(draft, status="rejected", reason=ELSEWHERE) if draft.is_open else draft for draft in drafts]
@@ -70,24 +71,24 @@ def _as_carried(draft: PlanRecord, *, whole: bool) -> dict[str, Any]:
 
 
 def reason_of(draft: PlanRecord) -> str:
-    """Return why a draft was declined: the words of the person; empty for any other."""
+    """Return the reason of a declined draft, such as the person's message; empty for other drafts."""
     return (draft.reason or draft.words) if draft.status == "rejected" else ""
 
 
 def is_draft(record: PlanRecord) -> bool:
-    """Return whether a plan waits for the person."""
+    """True if a plan is a draft for the person to decide on."""
     return record.plan.get("execution_mode") == DRAFT
 
 
 def spec_of(record: PlanRecord) -> Plan:
-    """Return a plan of the log as a chat's plan. Raises `SettingsError` if it cannot be read."""
+    """Return a logged plan as a chat plan. Raises `SettingsError` if it is unreadable."""
     data = data_of(record)
-    written = plan_of_data(data)  # nearly always: it is read several times in each turn
+    written = plan_of_data(data)  # the fast path, because it is read several times in each turn
     return Plan.read(data) if written is None else Plan.of(written)
 
 
 def data_of(record: PlanRecord) -> dict[str, Any]:
-    """Return a plan of the log as it was written, without what was asked for."""
+    """Return a logged plan as written, without the fields of its request."""
     return {key: value for key, value in {**record.plan, "id": record.id}.items() if key in OF_CHAT_PLANS}
 
 
@@ -114,13 +115,13 @@ def _is_readable(draft: PlanRecord) -> bool:
 
 
 def _after_words(draft: PlanRecord, words: str) -> PlanRecord:
-    """Return a draft after words of the person."""
+    """Update a draft after a message from the person."""
     is_declined = clear_word(words) == "no"
     return replace(draft, words=words, status="rejected" if is_declined else draft.status) if draft.is_open else draft
 
 
 def _without_consent(draft: PlanRecord, run: Run) -> PlanRecord:
-    """Return a draft of a log whose approvals and words do not count: it is asked about again unless it has run."""
+    """Reset a draft whose logged approvals and messages do not count: it is asked about again unless it has run."""
     if draft.status == "rejected":
         return draft
     step = run.step_records.get(draft.id)

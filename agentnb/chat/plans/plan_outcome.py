@@ -1,4 +1,4 @@
-"""The outcome of a plan: the results of ``agent_create_plan``, as models read them, and the plan as the documents store it."""
+"""Plan outcomes: results of ``agent_create_plan`` for models, and plans in the stored form of the documents."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from agentnb.workflow.plans.plan_spec import PlanSpec
 
 REVIEWER = "plan_reviewer"
 MAX_SUMMARY = 4_000
-"""Characters of a summary."""
+"""Maximum characters of a summary."""
 MAX_INSIGHT, MAX_ERROR = 1_000, 500
-"""Characters of a result and of an error."""
+"""Maximum characters of a result and of an error."""
 PENDING, EXECUTED, FAILED = "pending_review", "executed", "failed"
-"""The statuses of results, besides the verdicts of reviews."""
+"""Statuses of results, besides the verdicts of reviews."""
 _NOT_RUN = {"rejected": "Not run: the reviewer rejected it.", "needs_changes": "Not run: the reviewer asks for changes."}
 REVIEW_FAILED = "Not run: the review failed."
 
 
 def pending(plan: PlanSpec, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result for a draft. ``stored``: the plan as it is kept."""
+    """Return the result of a draft. ``stored``: the stored plan."""
     lines = [
         f"{step.number or number}. {step.description or step.type}{' (executor)' if step.executor_required else ''}"
         for number, step in enumerate(plan.steps, 1)
@@ -39,14 +39,14 @@ def pending(plan: PlanSpec, stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def not_run(record: PlanRecord) -> dict[str, Any]:
-    """Return the result for a plan that its review keeps from running."""
+    """Return the result of a plan that its review prevents from running."""
     review = record.reviews[-1]
     summary = REVIEW_FAILED if review.failed else _NOT_RUN[review.verdict]
     return _result(review.verdict, record.id, summary, review=_review(record))
 
 
 def executed(record: PlanRecord, run: Run) -> dict[str, Any]:
-    """Return the result for a plan that ran as this nested run; with the plan if the person has edited it."""
+    """Return the result of a plan executed by this nested run, including the plan if the person edited it."""
     plan = spec_of(record)
     steps = [_step(run, step, index) for index, step in enumerate(plan.steps)]
     counts = Counter([outcome["status"] for outcome in steps])
@@ -85,7 +85,7 @@ def _step(run: Run, step: PlanStep, place: int) -> dict[str, Any]:
 
 
 def _by(run: Run, step: PlanStep, place: int) -> str:
-    """Return what did the step: a nested run by its id, a tool by its name."""
+    """Return the worker of the step: the id of a nested run, or the name of a tool."""
     return run.step_records[f"plan/{place}"].nested or ", ".join(step.tools) or step.type
 
 
@@ -103,7 +103,7 @@ def _review(record: PlanRecord) -> dict[str, str] | None:
 
 
 def stored_plan(run: Run, plan_id: str) -> dict[str, Any]:
-    """Return a plan of a run as plain data, as the documents store it. Raises `SettingsError` if the run has no such plan.
+    """Return a plan of a run as plain data in the stored form of the documents. Raises `SettingsError` for an unknown id.
 
     Times are ISO 8601, UTC. ``intent_label`` is None: plans have no labels.
     """

@@ -1,4 +1,4 @@
-"""Checks of a chat's plan: against the tools on offer, and the rules of its context about which of them it calls."""
+"""Checks of a chat plan against the available tools and its context's rules about tool calls."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agentnb.workflow.plans.plan_checks import read_for_tools
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
 INVALID, RULES = "invalid_plan", "plan_rules"
-"""The codes of errors: a plan that is not valid, and one that breaks the rules of its context."""
+"""Error codes: an invalid plan, and a plan that breaks the rules of its context."""
 
 
 class CheckedPlan(NamedTuple):
-    """A plan, or what is wrong with it."""
+    """A plan, or its problems."""
 
     plan: PlanSpec | None
     code: str = ""
@@ -25,7 +25,7 @@ class CheckedPlan(NamedTuple):
 
 
 def checked_plan(data: Mapping[str, Any], specs: Iterable[ToolSpec], rules: Iterable[Mapping[str, Any]]) -> CheckedPlan:
-    """Return a chat's plan from plain data, if its steps call these tools only, and as the rules of the context ask for."""
+    """Validate a chat plan from plain data: its steps use only these tools and satisfy the context's rules."""
     read, problems = read_for_tools(data, specs)
     if read is None or problems.found:
         return CheckedPlan(None, INVALID, tuple(map(str, problems.found)))
@@ -38,9 +38,9 @@ def checked_plan(data: Mapping[str, Any], specs: Iterable[ToolSpec], rules: Iter
 
 
 def broken_rules(plan: PlanSpec, rules: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the tools of the rules that the plan breaks, each once: missing, called too often, or out of order."""
+    """Return the tools of broken rules, each once: missing, called too often, or out of order."""
     steps = [set(filter(None, (step.name, *step.tools))) for step in plan.steps]
-    wanted = [rule for rule in rules if rule.get("tools")]  # others are hints
+    wanted = [rule for rule in rules if rule.get("tools")]  # the others are hints
     places = [[position for position, names in enumerate(steps) if _calls(names, rule["tools"])] for rule in wanted]
     broken: list[str] = []
     for index, (rule, positions) in enumerate(zip(wanted, places, strict=True)):
@@ -53,7 +53,7 @@ def broken_rules(plan: PlanSpec, rules: Iterable[Mapping[str, Any]]) -> list[str
 
 
 def hints(rules: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return what the rules say to a planner, each as a sentence."""
+    """Return the rules as sentences for a planner."""
     sentences = []
     for rule in rules:
         if rule.get("tools"):

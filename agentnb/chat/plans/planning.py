@@ -1,4 +1,4 @@
-"""How a plan is made and reviewed: the request of a call, those to planner and reviewer, and how their replies are read."""
+"""Planning and review: the tool call's request, the prompts of planner and reviewer, and parsers of their replies."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from agentnb.workflow.templates.json_in_text import json_values
 NAME = PLAN_TOOL
 AUTO, DRAFT, REVIEW = MODES = ("auto_execute", OF_DRAFTS, "agent_review")
 PLANNER = "planner"
-"""Who closes a draft that another of the same turn replaces."""
+"""Author of the rejection of a draft that another of the same turn replaces."""
 UNKNOWN_MODE = "unknown_mode"
 MAX_PROBLEMS = 10
-"""Problems of a plan that the planner, or the model, is told."""
+"""Maximum problems of a plan reported to the planner or the model."""
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 SPEC = ToolSpec(
     NAME,
@@ -66,23 +66,23 @@ VERDICTS: dict[str, Verdict] = {
     "needs_changes": "needs_changes",
     "changes_requested": "needs_changes",
 }
-"""The words for each verdict, those of the documents included."""
+"""Words for each verdict, including those of the documents."""
 
 
 class PlanRequest(NamedTuple):
-    """The arguments of a call, and what follows from the run."""
+    """Arguments of a call, with facts of the run."""
 
     objective: str
     mode: str = AUTO
     requested_outputs: tuple[str, ...] = ()
     priority_entities: tuple[str, ...] = ()
     plan_id: str = ""
-    """The draft that is to be run."""
+    """Draft to run."""
     message: str = ""
-    """What the person has written."""
+    """Latest message from the person."""
 
     def intent(self, context: str, entity: str, conversation: str, run_id: str) -> dict[str, Any]:
-        """Return the intent as the documents have it; a field that is empty is left out."""
+        """Return the intent in the form of the documents, without empty fields."""
         fields: dict[str, Any] = {
             "objective": self.objective,
             "contextType": context,
@@ -97,9 +97,9 @@ class PlanRequest(NamedTuple):
 
 
 def read_request(arguments: Mapping[str, Any], message: str) -> PlanRequest | ToolOutcome:
-    """Return what a call asks for; an error result for an unknown mode. ``message``: the person's, for a blank objective.
+    """Parse the arguments of a call; return an error result for an unknown mode. ``message``: replaces a blank objective.
 
-    A mode that is given wins over ``auto_execute``.
+    An explicit mode takes precedence over ``auto_execute``.
     """
     mode = arguments.get("execution_mode")
     if mode is not None and mode not in MODES:
@@ -126,7 +126,7 @@ def plan_request(
     rules: Sequence[Mapping[str, Any]],
     problems: Sequence[str] = (),
 ) -> Request:
-    """Return the request for a plan. ``problems``: those of the attempt before, to be mended."""
+    """Return the request for a plan. ``problems``: those of the previous attempt."""
     parts = [prompt("chat_planner")]
     if rule_hints := hints(rules):
         parts.append("## Rules of this context\n\n" + "\n".join(f"- {hint}" for hint in rule_hints))
@@ -134,13 +134,13 @@ def plan_request(
     if problems:
         wrong = "\n".join(f"- {problem}" for problem in problems)
         text += f"\n\n## What was wrong in the last plan\n\n{wrong}\n\nWrite the whole plan again: the bare JSON object."
-    wanted = dict.fromkeys((asked.objective, asked.message))  # a blank objective is the message
+    wanted = dict.fromkeys((asked.objective, asked.message))  # a blank objective equals the message
     planning = {"query": "\n\n".join(wanted), "results": []}
     return redact(Request(encodable("\n\n".join(parts)), (user(encodable(text)),), tuple(tools), {"planning": planning}))
 
 
 def read_plan(reply: Message, tools: Sequence[ToolSpec], rules: Sequence[Mapping[str, Any]]) -> CheckedPlan:
-    """Return the plan of a planner's reply, checked."""
+    """Parse and check the plan in a planner's reply."""
     try:
         read = plan_in_reply(reply.text, reply.calls)
     except BrokenReply as error:
@@ -152,7 +152,7 @@ def read_plan(reply: Message, tools: Sequence[ToolSpec], rules: Sequence[Mapping
 
 
 def review_request(asked: PlanRequest, plan: PlanSpec, tools: Sequence[ToolSpec]) -> Request:
-    """Return the request that asks for a review."""
+    """Return the request for a review."""
     names = [spec.name for spec in tools]
     task = {"objective": asked.objective, "requested_outputs": list(asked.requested_outputs), "tools": names}
     text = f"{msgspec.json.encode(task).decode()}\n\nThe plan:\n{msgspec.json.encode(plan.chat_data).decode()}"
@@ -160,7 +160,7 @@ def review_request(asked: PlanRequest, plan: PlanSpec, tools: Sequence[ToolSpec]
 
 
 def read_review(text: str) -> tuple[Verdict, str] | None:
-    """Return the verdict in a reply, and its notes; None if there is none."""
+    """Return the verdict and notes in a reply, or None without a verdict."""
     for value in json_values(text):
         verdict = VERDICTS.get(str(value.get("verdict", "")).strip().lower()) if isinstance(value, dict) else None
         if verdict is not None:
