@@ -261,29 +261,23 @@ class Workflow:
         models: dict[str, Any] = {"model": model, "replies": replies, "agent_settings": _with_gates(agent_settings, gates)}
         all_tools = (*self.tools, *tools)
         if self.tasks is not None:
-            task_options = {"models": models, "limits": limits, "settings": needed_again(**models) | dict(settings or {})}
-            return task_orchestration(self.tasks, inputs or {}, all_tools, {**PLAN_ACTIONS, **(actions or {})}, **task_options)
-        all_agents, values = {**(self.agents or {}), **(agents or {})}, self._inputs(inputs)
-        step_agents = WorkflowAgents(
-            self.spec, all_agents, all_tools, model=model, replies=replies, settings=models["agent_settings"]
-        )
-        self._check_names(step_agents, replies, all_agents, model)
-        files = _NestedWorkflows(self.spec, all_agents, all_tools, {**models, "actions": actions})
+            options = {"models": models, "limits": limits, "settings": needed_again(**models) | dict(settings or {})}
+            return task_orchestration(self.tasks, inputs or {}, all_tools, {**PLAN_ACTIONS, **(actions or {})}, **options)
+        by_name, values = {**(self.agents or {}), **(agents or {})}, self._inputs(inputs)
+        team = WorkflowAgents(self.spec, by_name, all_tools, model=model, replies=replies, settings=models["agent_settings"])
+        self._check_names(team, replies, by_name, model)
+        files = _NestedWorkflows(self.spec, by_name, all_tools, {**models, "actions": actions})
         inner = files.check(self._steps) if checks_files else []
-        check, servers = self._price_check(step_agents, inner), with_given(_all_servers(step_agents.toolbox, inner))
+        check, servers = self._price_check(team, inner), with_given(_all_servers(team.toolbox, inner))
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> GraphRun:
             begins = rerun_of(run) if (run := lifecycle.log.run).events else (rerun_from, earlier)
-            hands, scope = lambda steps, _: StepHandlers(steps, step_agents, files), Scope.of_inputs(values)
+            hands, scope = lambda steps, _: StepHandlers(steps, team, files), Scope.of_inputs(values)
             return GraphRun(lifecycle, elicitation, self._graph, hands, scope, *begins)
 
-        logged = (
-            self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(step_agents.toolbox)
-        )
-        options: dict[str, Any] = {"name": self._name, "settings": {**logged, **(settings or {})}, "begins_with": of, **limits}
-        return Orchestration(
-            make=make, check=check, server_tools=servers, rule_scope=(*step_agents.rule_scope, *inner), **options
-        )
+        logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(team.toolbox)
+        fields: dict[str, Any] = {"name": self._name, "settings": {**logged, **(settings or {})}, "begins_with": of, **limits}
+        return Orchestration(make=make, check=check, server_tools=servers, rule_scope=(*team.rule_scope, *inner), **fields)
 
     def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:
         """Return a check for prices that a budget needs. ``inner``: the runs of the workflow's files."""

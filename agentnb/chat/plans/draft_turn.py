@@ -95,9 +95,8 @@ def kept_plans(run: Run) -> str:
 
 def _told(run: Run) -> Continue | None:
     """Return a round that informs the model of a draft's outcome since the last round, or None."""
-    own = {
-        event.plan_id for event in run.events if isinstance(event, PlanApproved) and not event.call_id
-    }  # other plans are reported by their calls
+    # Other plans are reported by their calls.
+    own = {event.plan_id for event in run.events if isinstance(event, PlanApproved) and not event.call_id}
     for event in takewhile(lambda event: not isinstance(event, RoundStarted), reversed(run.events)):
         if isinstance(event, StepFinished) and event.step in own:
             output = event.output if isinstance(event.output, dict) else {"status": "failed", "error": event.error}
