@@ -102,7 +102,7 @@ class RunAfterRound:
         self.guidance_judged += sum(verdict.followed is not None for verdict in round_.followed)
         self.guidance_followed += sum(verdict.followed is True for verdict in round_.followed)
         is_known = self.round_seconds is not None and round_.seconds is not None
-        self.round_seconds = self.round_seconds + round_.seconds if is_known else None  # both are known
+        self.round_seconds = self.round_seconds + round_.seconds if is_known else None  # type: ignore[operator]  # both are known
         for row in self._found_in.pop(round_.index, ()):
             self.found[row.family] += 1
             if row.rule != row.family:

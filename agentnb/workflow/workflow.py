@@ -252,9 +252,8 @@ class Workflow:
     ) -> Orchestration:
         """Return an `Orchestration` with these settings, which can be started, nested, limited and resumed.
 
-        ``budget`` (US dollars), ``max_seconds``: override the file; ``agent_settings``: for its own agents; ``gates``:
-        additional gates, also for steps; ``settings``: for the log; ``checks_files``: check referenced files now rather than at
-        run time. Raises `SettingsError`.
+        ``budget`` (US dollars), ``max_seconds``: override the file; ``agent_settings``: for its own agents; ``gates``: extra,
+        also for steps; ``settings``: for the log; ``checks_files``: check its files now, not when run. Raises `SettingsError`.
         """
         earlier, limits = earlier_events(self.declared, rerun_from, of), self._limits(budget, max_seconds)
         keep_workflow(self.declared)

@@ -97,7 +97,7 @@ def _begun(transcript: Any, query: str) -> list[dict[str, Any]]:
 
 
 for _action in (plan, run_plan):
-    _action.keeps_input = True  # the input is not modified, so it needs no copy
+    _action.keeps_input = True  # type: ignore[attr-defined]  # the input is not modified, so it needs no copy
 PLAN_ACTIONS: Mapping[str, Action] = MappingProxyType({PLANNING: plan, EXECUTION: run_plan})
 ACTION_NAMES = frozenset(map(tool_of_word, PLAN_ACTIONS))
 """The action names as tool names."""

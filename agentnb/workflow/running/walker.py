@@ -86,7 +86,7 @@ class Walker:
             raise
         finally:
             await self._steps.side_by_side.cancel([*self._left, *self._awaited], "")
-            self._hands = self._do = None  # both refer to this walker
+            self._hands = self._do = None  # type: ignore[assignment]  # both refer to this walker
 
     @property
     def _left(self) -> list[Running]:
