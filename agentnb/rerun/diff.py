@@ -115,7 +115,7 @@ def diff(a: Run | str | Path, b: Run | str | Path) -> RunDiff:
     """
     a, b = one_run(a), one_run(b)
     for run in (a, b):
-        check_of_agent(run, "rounds are what is compared")
+        check_of_agent(run, "a diff compares rounds")
     return RunDiff(a, b)
 
 

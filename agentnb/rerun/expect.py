@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
         """The expectation, its values, and the round that broke it."""
         if self.holds:
             return f"{self.expectation} ({self.found})" if self.found else self.expectation
-        where = ", and it held after no round" if self.has_value and not self.at_end else ""
+        where = ", and it never held" if self.has_value and not self.at_end else ""
         if self.round is not None:
             where = f", at the end, after round {self.round}" if self.at_end else f", broken in round {self.round}"
         return f"{self.expectation}: {self.found}{where}"
@@ -76,7 +76,7 @@ def expect(source: RunSource, *expectations: Expectation) -> Run | Runs:
     check_expectations(expectations)
     runs = Runs([source]) if isinstance(source, Run) else load_traces(source)
     if not runs:
-        raise SettingsError("There is no run to expect anything of", "Give a run, several, or a path that holds some")
+        raise SettingsError("There are no runs to check", "Give a run, several, or a path that holds some")
     failed = {}
     for run in runs:
         wrong = tuple([outcome for outcome in outcomes_of(run, expectations) if not outcome.holds])

@@ -282,13 +282,13 @@ def _started(first: AnyEvent, pending: AgentRun, forked_from: ForkedFrom | None)
 
 def _before(run: Run, at_round: int) -> list[AnyEvent]:
     """Return the events before the round."""
-    check_of_agent(run, "there is none to fork")
+    check_of_agent(run, "there is no round to fork")
     walked = [*walk_rounds(run)]
     if run.kind != "agent" or not walked:
         raise SettingsError(f"Run {run.id} has no rounds to fork", "Fork a run of an agent")
     if type(at_round) is not int or not 1 <= at_round <= len(walked) + 1:
         problem = f"at_round={at_round!r}: run {run.id} has {len(walked)} rounds, counted from 1"
-        raise SettingsError(problem, f"Give one of 1 to {len(walked) + 1}; the last goes on behind its end")
+        raise SettingsError(problem, f"Give a number from 1 to {len(walked) + 1}; the last continues after the end")
     events: list[AnyEvent] = [] if at_round > 1 else [run.events[0]]
     for round_ in walked[: at_round - 1]:
         events += [*round_.before, round_.start, *round_.prepared, *round_.answered]

@@ -206,7 +206,7 @@ class Replay:
         if reworded is not None:
             parts.append("No record says what the model would have replied to other words.")
         if parting is not None and any(round_.hypothetical for round_ in self.rounds):
-            parts.append(f"What stands behind round {parting.number} is hypothetical: there the runs part.")
+            parts.append(f"Everything after round {parting.number} is hypothetical: there the runs diverge.")
         return " ".join(parts)
 
     def table(self) -> pd.DataFrame:

@@ -217,14 +217,14 @@ NAMES: Mapping[str, Name] = {
     "output_tokens": Name("tokens received, with reasoning and nested runs", lambda at: at.run.usage.output, NO_TOKENS),
     "seconds": Name("wall time; until the run has ended, that of its rounds", _seconds, NOT_RECORDED),
     "status": Name(
-        "how the run stands, such as `completed` or `failed`; `unknown` if its trace does not record its end",
+        "status of the run, such as `completed` or `failed`; `unknown` if its trace does not record its end",
         lambda at: at.run.status,
         at_end=True,
     ),
     "stop_reason": Name("why it ended; null while it runs", lambda at: at.run.stop_reason, at_end=True),
     "text": Name("the last text of the model", lambda at: at.run.text),
     "output": Name(
-        "the answer as plain data, or the result that a workflow names; null if there is none of the agreed form",
+        "the answer as plain data, or the result that a workflow names; null without an answer of the agreed form",
         _output,
         at_end=True,
     ),

@@ -369,7 +369,7 @@ class Workflow:
         inputs = inputs or {}
         for name in inputs:
             if name not in self.spec.inputs:
-                hint = near(name, self.spec.inputs) or f"It declares none: give it inputs, such as inputs: {{{name}: DEFAULT}}"
+                hint = near(name, self.spec.inputs) or f"Declare it: inputs: {{{name}: DEFAULT}}"
                 raise SettingsError(f"The workflow has no input {name}", hint)
         return dict(plain_data({**self.spec.inputs, **inputs}, "The inputs"))  # the form that the log has
 

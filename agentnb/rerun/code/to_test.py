@@ -87,7 +87,7 @@ def _origin_of(run: Run) -> tuple[str, bool]:
     file = run.origin.file if run.origin is not None else (FOLDER / f"{run.id}.jsonl").as_posix()
     if not file or not (Path(file).exists() or find(file)):
         how = 'save_trace(run, "failure.jsonl"), then to_test(run, path="failure.jsonl")'
-        raise SettingsError(f"The run {run.id} is in no file that it knows of", f"Save it: {how}")
+        raise SettingsError(f"The file of run {run.id} is unknown", f"Save it: {how}")
     return file, _is_alone(run, file)
 
 
@@ -97,7 +97,7 @@ def _broken(run: Run) -> Sequence[str]:
     broken = [outcome.expectation for outcome in outcomes_of(run, recorded) if not outcome.holds and outcome.has_value]
     if not broken:
         raise SettingsError(
-            f"The run {run.id} keeps all that a healthy run does", 'Say what it breaks: to_test(run, "rounds <= 8", ...)'
+            f"The run {run.id} meets all expectations of a healthy run", 'Name your own: to_test(run, "rounds <= 8", ...)'
         )
     return broken
 

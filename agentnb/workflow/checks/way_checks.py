@@ -40,8 +40,8 @@ def check_ways(graph: Graph, unreached: Note, endless: Note) -> None:
     ending = _closure([EXIT], sources)
     caught = next((node for node in drawing.nodes if node.path not in ending), None)
     if caught is not None:
-        problem = f"no way leads from the step {caught.id} to the end"
-        endless(caught.path, problem, "Let a condition leave the loop, which else runs until its limit")
+        problem = f"the end is unreachable from the step {caught.id}"
+        endless(caught.path, problem, "Let a condition leave the loop, or it runs until its limit")
 
 
 def warn_of_ways(graph: Graph, problems: Problems, located: Callable[[str], tuple[str, int]]) -> None:

@@ -295,7 +295,7 @@ class _Builder:
         node = self._anchors.get(anchor)
         if node is None:
             inside = any(container.anchor == anchor for container in self._open)
-            problem = "stands for what it is itself in" if inside else "stands for nothing that was written before"
+            problem = "refers to a value that contains it" if inside else "refers to no earlier anchor"
             hint = "Write out what it should be" if inside else f'For the text, write "*{anchor}" in quotes'
             self._give_up(line, f"*{anchor} {problem}", hint)
         size, height, characters = _measured(node)

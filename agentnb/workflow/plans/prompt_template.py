@@ -40,11 +40,11 @@ def check_template(text: str) -> None:
         f"{{{{ {word} }}}}" for word in PLACES
     )
     if (directive := _DIRECTIVE.search(text)) is not None:
-        raise SettingsError(f"promptTemplate: {directive[0]} is of another language of templates", write)
+        raise SettingsError(f"promptTemplate: {directive[0]} belongs to another template language", write)
     if (variable := _VARIABLE.search(text)) is not None:
         name = variable["name"]
         instead = f"Write {{{{ {name} }}}}" if name in PLACES else write
-        raise SettingsError(f"promptTemplate: {variable[0]} is of another language of templates", instead)
+        raise SettingsError(f"promptTemplate: {variable[0]} belongs to another template language", instead)
     for match in _PLACE.finditer(text):
         if match["name"] not in PLACES:
             raise SettingsError(f"promptTemplate: there is no {match[0]}", near(match["name"], PLACES) or write)

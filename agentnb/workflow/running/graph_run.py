@@ -97,7 +97,7 @@ def log_result(output: tuple[str, ...], scope: Any, log: EventLog) -> None:
             raise StepFailed(f"output: {error.what}", error.advice) from error
         else:
             return
-    log.warn_once(f"output: {'; '.join(missing)}. The result is what the step that ran last gave")
+    log.warn_once(f"output: {'; '.join(missing)}. The result is the output of the last step")
 
 
 def _result(one: str, scope: Scope) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _result(one: str, scope: Scope) -> dict[str, Any]:
         return {"output": plain_data(rendered(one, scope))}
     entry = scope.steps.get(one)
     if entry is None:
-        raise NoOutput(f"the step {one} gave nothing")
+        raise NoOutput(f"the step {one} has no output")
     return {"output": _value(entry), "text": text_of(entry) if "outputs" in entry else ""}
 
 

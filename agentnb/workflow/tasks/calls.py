@@ -186,7 +186,7 @@ class ActionCall:
         steps, most = self._calls.steps, self._calls.max_plans
         has_begun = steps.journal.is_next(StepStarted, call_step(self._place, key)[1].path)
         if not has_begun and len(steps.log.run.plans) >= most:
-            problem = f"{most} plans were made, and the last one is not the end"
+            problem = f"The limit of {most} plans is reached, and the last plan does not end the run"
             words = frozenset({MAX_PLAN_ITERATIONS})
             advice = advised("If that is too few, set max_plan_iterations of the task file")
             raise StepEndedBadly(StepFailure(problem, words, advice, is_final=True))

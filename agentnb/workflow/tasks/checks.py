@@ -95,7 +95,7 @@ def linked(tasks: Sequence[Node], blocks: Mapping[str, range], problems: Problem
 
 def _check_gotos(task: Node, targets: Collection[str], problems: Problems) -> None:
     if task.jumps and task.is_beside:
-        problem = f"task {task.path}: a task in the background goes nowhere"
+        problem = f"task {task.path}: a background task cannot jump"
         problems.add(task.jumps[0].line, problem, "Write the goto in a task after it, with dependsOn")
     for jump in task.jumps:
         if jump.to not in targets:

@@ -72,7 +72,7 @@ class TaskReader:
             return self._await_task(fields, common)
         if "action" not in fields:
             hint = "Write action: service:method, or set variables with post"
-            _refuse(fields, ("input",), "is for an action, and there is none", hint)
+            _refuse(fields, ("input",), "needs an action", hint)
         return Node(**common)
 
     def _common(self, fields: Fields, name: str, path: str, extra: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -195,7 +195,10 @@ class TaskReader:
 
     def _emit_task(self, fields: Fields, common: dict[str, Any]) -> Node:
         _refuse(
-            fields, ("action", "input", "retry"), "is of the task in emit, not of the one around it", "Move it into emit: task"
+            fields,
+            ("action", "input", "retry"),
+            "belongs to the task in emit, not around it",
+            "Move it into emit: task",
         )
         emit, wait = fields.fields("emit"), self._await(fields)
         if emit is None:
@@ -231,7 +234,7 @@ class TaskReader:
         fields = Fields(entry.value, f"task {path}/{key}", self._problems)
         others = [word for word in TASK_KEYS if word not in ITEM_KEYS]
         hint = "Write it in the task around emit, which sees all results"
-        _refuse(fields, others, "has no meaning in emit, where many of this task run at the same time", hint)
+        _refuse(fields, others, "has no meaning in emit, whose tasks run in parallel", hint)
         fields.refuse_unknown(TASK_KEYS)
         if "action" not in fields:
             fields.add("", "there is no action", "Write action: service:method")
@@ -241,7 +244,7 @@ class TaskReader:
         wait = self._await(fields)
         if wait is None:
             return Node(**common)
-        problem = "has no meaning beside await, which is of emit, or of tasks in the background"
+        problem = "cannot be combined with await, which belongs to emit or to background tasks"
         hint = "Write dependsOn, or a task of its own that awaits"
         _refuse(fields, ("action", "input", "async", "retry"), problem, hint)
         return Node(**{**common, "kind": "await", "does": wait, "timeout": self._timeout(fields.given("await"))})

@@ -145,7 +145,7 @@ class Scope:
         names = ChainMap(seen, sets, *self.names.maps)
         for written, data in post.items():
             value, name = substituted(data, names), written.removesuffix("[]")
-            plain = value if id(value) in are_plain else plain_data(value, f"What post sets as {name}")
+            plain = value if id(value) in are_plain else plain_data(value, f"The value of {name} in post")
             before = names.parents[name] if name != written else None
             if not isinstance(before, list | None):
                 raise ExpressionError(f"post: {written}: {name} is not a list", f"Begin with init: {{{name}: []}}")
