@@ -162,7 +162,7 @@ class Budget:
         """Return what may still be spent; None if there is no limit."""
         own = None if self.limit is None else self.limit - self.spent
         outer = self._of_outer(lambda outer: outer.left(), None)
-        return min((one for one in (own, outer) if one is not None), default=None)
+        return min((amount for amount in (own, outer) if amount is not None), default=None)
 
     def exhausted(self) -> SpentLimit | None:
         """Return the first limit that is reached: this one or an outer one; None while all have money left."""
@@ -192,8 +192,8 @@ class Budget:
         except AgentnbError:  # of a budget further out, which says it
             raise
         except Exception as error:
-            what = encodable(f"The budget {self._within!r} failed ({type(error).__name__}: {error})")
-            raise SettingsError(what, f"Mend its methods: {', '.join(SPENDING)}") from error
+            problem = encodable(f"The budget {self._within!r} failed ({type(error).__name__}: {error})")
+            raise SettingsError(problem, f"Mend its methods: {', '.join(SPENDING)}") from error
 
     def is_over(self) -> bool:
         """Return whether its run has ended, or a parent run whose tool awaits it."""

@@ -13,14 +13,14 @@ from agentnb.core.run.wait_state import WaitState
 
 def seconds_taken(events: Iterable[AnyEvent]) -> float:
     """Return the seconds a run has taken up to its last event, as a `Clock` counts them, over all its processes."""
-    taken, wait_state = 0.0, WaitState()
+    seconds, wait_state = 0.0, WaitState()
     before: datetime | None = None
     for event in events:
         if before is not None and event.at is not None and not wait_state and not isinstance(event, RunRecovered):
-            taken += (event.at - before).total_seconds()
+            seconds += (event.at - before).total_seconds()
         before = event.at or before
         wait_state.take(event)
-    return taken
+    return seconds
 
 
 def ignore() -> None:

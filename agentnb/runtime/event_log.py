@@ -118,8 +118,8 @@ class EventLog:
         try:
             self._keep_before(file)
         except OSError as error:
-            what = f"{file.path.name} was not changed: agentnb could not keep a copy of it: {error.strerror or error}"
-            raise StoreError(what, ROOM_FOR_COPY) from error
+            problem = f"{file.path.name} was not changed: agentnb could not keep a copy of it: {error.strerror or error}"
+            raise StoreError(problem, ROOM_FOR_COPY) from error
 
     def totals(self) -> Totals | None:
         """Return what the events so far add up to, for the end of a log whose writer knows its size; None for any other."""
@@ -227,7 +227,7 @@ class EventLog:
             except KeyboardInterrupt:  # of the person
                 raise
             except BaseException:  # also SystemExit, which would end the run without an end in its log
-                self._watchers = tuple([other for other in self._watchers if other is not watcher])
+                self._watchers = tuple([kept for kept in self._watchers if kept is not watcher])
                 logging.getLogger("agentnb").exception("A watcher of run %s failed and was dropped", self.run.id)
 
     def close(self) -> None:

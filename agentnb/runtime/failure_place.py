@@ -65,7 +65,7 @@ def _stage_of_loop(run: Run) -> str:
 
 def _open_step(run: Run) -> StepRecord | None:
     """Return the innermost open step; None without one."""
-    started = [one for one in run.step_records.values() if one.status == "running"]
+    started = [step for step in run.step_records.values() if step.status == "running"]
     return max(started, key=lambda one: one.id.count("/"), default=None)
 
 
@@ -87,7 +87,7 @@ def _failed_step(run: Run) -> StepRecord | None:
 
 
 def _of_step(run: Run, step: StepRecord, component: str) -> FailurePlace:
-    call = next((one.record for one in reversed(run.step_calls) if one.step == step.id), None)
+    call = next((step_call.record for step_call in reversed(run.step_calls) if step_call.step == step.id), None)
     if call is not None:
         ran = call.result is None or call.result.error_code not in NOT_RUN
         return {"component": component, "stage": TOOL_CALL, "tool": call.call.name if ran else ""}

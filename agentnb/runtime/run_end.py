@@ -35,7 +35,7 @@ def log_stop(log: EventLog, verdict: Stop, component: str = "") -> None:
     """Log why the run stops, skipping what a process that died has already logged. ``component``: the part that worked."""
     run, loop = log.run, verdict.loop
     _log_unknown_facts(log)
-    if loop is not None and not any((one.rule, one.last) == (loop.rule, loop.last) for one in run.loops):
+    if loop is not None and not any((finding.rule, finding.last) == (loop.rule, loop.last) for finding in run.loops):
         log.emit(e.LoopDetected, **loop._asdict())
     if verdict.warning:
         log.warn_once(verdict.warning, topic=verdict.topic)
@@ -49,8 +49,8 @@ def log_stop(log: EventLog, verdict: Stop, component: str = "") -> None:
 def _log_unknown_facts(log: EventLog) -> None:
     """Warn of guidance that asks for unknown facts, such as mistyped names: nobody can judge whether it was followed."""
     unknown: dict[str, Guidance] = {}
-    for one in log.run.rounds:
-        for guidance in one.guidance:
+    for record in log.run.rounds:
+        for guidance in record.guidance:
             if guidance.asks or guidance.forbids:
                 unknown |= dict.fromkeys(unknown_facts(guidance), guidance)
     for name, guidance in unknown.items():
@@ -79,5 +79,5 @@ def run_error(error: BaseException) -> e.RunError:
 def check_within_limits(run: Run) -> None:
     """Raise `RunLimited` if the run has ended at a limit."""
     if run.status == "limited" and run.limit is not None:
-        what = f"The run reached its limit: {run.limit.limit}, {run.limit.value:g}"
-        raise RunLimited(what, "The run is in error.run; continue it with continue_from=error.run", run=run)
+        problem = f"The run reached its limit: {run.limit.limit}, {run.limit.value:g}"
+        raise RunLimited(problem, "The run is in error.run; continue it with continue_from=error.run", run=run)

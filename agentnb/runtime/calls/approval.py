@@ -69,11 +69,11 @@ def file_change(tool: Tool | None, arguments: Any, work_dir: Path) -> FileChange
 
     Of a file elsewhere nothing is read: the diff goes into the log, and the model may name any path.
     """
-    place = _place(tool, arguments, work_dir) if shows_change(tool) else None
-    if place is None:
+    target = _place(tool, arguments, work_dir) if shows_change(tool) else None
+    if target is None:
         return NO_CHANGE
-    data, before = _read(place)
-    if may_hold_keys(place.shown, work_dir):
+    data, before = _read(target)
+    if may_hold_keys(target.shown, work_dir):
         return FileChange(before=before, may_hold_keys=True)
     if data is not None and len(data) > MAX_BYTES:
         return FileChange(before=before)
@@ -84,23 +84,23 @@ def file_change(tool: Tool | None, arguments: Any, work_dir: Path) -> FileChange
     new = text_after(tool, arguments, old)
     if new is None or len(new) > MAX_BYTES:
         return FileChange(before=before)
-    lines = unified_diff(_lines(old or ""), _lines(new), "/dev/null" if old is None else place.relative, place.relative)
+    lines = unified_diff(_lines(old or ""), _lines(new), "/dev/null" if old is None else target.relative, target.relative)
     return FileChange("".join(_ended(lines)), before)
 
 
 def holds_known_key(tool: Tool | None, arguments: Any, work_dir: Path) -> bool:
     """Return whether a call that writes a file in the working folder has a known key before it or in what it writes."""
-    place = _place(tool, arguments, work_dir) if flag_of(tool) == "file_write" else None
-    if place is None:
+    target = _place(tool, arguments, work_dir) if flag_of(tool) == "file_write" else None
+    if target is None:
         return False
-    found = _first_bytes(place, MAX_KEPT_FILE_BYTES)
-    return holds_key(b"" if found is None else found[0]) or holds_key(arguments_as_json(arguments).encode())
+    current = _first_bytes(target, MAX_KEPT_FILE_BYTES)
+    return holds_key(b"" if current is None else current[0]) or holds_key(arguments_as_json(arguments).encode())
 
 
 def file_digest(tool: Tool | None, arguments: Any, work_dir: Path) -> str:
     """Return the digest of the file that a call writes as it is now; empty as in `FileChange`."""
-    place = _place(tool, arguments, work_dir)
-    return "" if place is None else _read(place)[1]
+    target = _place(tool, arguments, work_dir)
+    return "" if target is None else _read(target)[1]
 
 
 def _place(tool: Tool | None, arguments: Any, work_dir: Path) -> Place | None:
@@ -109,10 +109,10 @@ def _place(tool: Tool | None, arguments: Any, work_dir: Path) -> Place | None:
     if kind_of_subject(tool) != "path" or value is None:
         return None
     try:
-        place = place_of(value, work_dir)
-        return place if place.names and stat.S_ISREG(os.lstat(place.real).st_mode) else None
+        target = place_of(value, work_dir)
+        return target if target.names and stat.S_ISREG(os.lstat(target.real).st_mode) else None
     except FileNotFoundError:
-        return place
+        return target
     except (ToolRefused, OSError):
         return None
 
@@ -120,12 +120,12 @@ def _place(tool: Tool | None, arguments: Any, work_dir: Path) -> Place | None:
 def _read(place: Place) -> tuple[bytes | None, str]:
     """Return a file, at most one byte more than what is compared, None if it cannot be read; and its digest."""
     path = f"{place.real}\0".encode("utf-8", "surrogateescape")
-    found = _first_bytes(place, MAX_BYTES + 1)
-    if found is None:
+    beginning = _first_bytes(place, MAX_BYTES + 1)
+    if beginning is None:
         return None, hashlib.sha256(b"absent " + path).hexdigest()
-    data, status = found
-    rest = f" {status.st_size} {status.st_mtime_ns}" if len(data) > MAX_BYTES else ""
-    return data, hashlib.sha256(path + data + rest.encode()).hexdigest()
+    data, status = beginning
+    suffix = f" {status.st_size} {status.st_mtime_ns}" if len(data) > MAX_BYTES else ""
+    return data, hashlib.sha256(path + data + suffix.encode()).hexdigest()
 
 
 def _first_bytes(place: Place, most: int) -> tuple[bytes, os.stat_result] | None:
@@ -175,11 +175,11 @@ def approval_question(
     shown = {"command": encodable(command), "diff": encodable(change.diff), "before": change.before, "grants": grants}
     rule = OWN_RULE if ask.rule == ASKED_BY_RULES and not is_of_rules else ask.rule or OWN_RULE
     cannot_undo = keeps_files and holds_known_key(tool, call.arguments, work_dir)
-    about = judged_call(call, rule, effects, cannot_undo=cannot_undo, origin=origin_of(tool), **shown)
+    judged = judged_call(call, rule, effects, cannot_undo=cannot_undo, origin=origin_of(tool), **shown)
     approvals = (*ask.approvals, *((ALWAYS,) if grants else ()))
-    schema = approval_schema(approvals, tool.spec.input_schema, about.grants)
+    schema = approval_schema(approvals, tool.spec.input_schema, judged.grants)
     message = f"{ask.question}\n{KEY_FILE}" if change.may_hold_keys else ask.question
-    return new_question("approval", message, schema, call.id, about)
+    return new_question("approval", message, schema, call.id, judged)
 
 
 def is_outdated(question: WaitingOnUser, call: ToolCall, tool: Tool | None, work_dir: Path) -> bool:
@@ -190,8 +190,8 @@ def is_outdated(question: WaitingOnUser, call: ToolCall, tool: Tool | None, work
 
 def is_of_this_tool(question: WaitingOnUser, tool: Tool | None) -> bool:
     """Return whether a question of an earlier process was about the tool as it is: one of an MCP server may have changed."""
-    before, now = None if question.about is None else question.about.origin, origin_of(tool)
-    return before is None or now is None or redact(now).identities == before.identities
+    before, current = None if question.about is None else question.about.origin, origin_of(tool)
+    return before is None or current is None or redact(current).identities == before.identities
 
 
 def asked_anew(
@@ -201,14 +201,14 @@ def asked_anew(
     change = file_change(tool, call.arguments, work_dir)
     cannot_undo = keeps_files and holds_known_key(tool, call.arguments, work_dir)
     shown = {"diff": redact(encodable(change.diff)), "before": change.before, "cannot_undo": cannot_undo}
-    about = question.about and replace(question.about, **shown)
-    return replace(question, message=f"{CHANGED_SINCE}\n{question.message}", about=about, id="")
+    judged = question.about and replace(question.about, **shown)
+    return replace(question, message=f"{CHANGED_SINCE}\n{question.message}", about=judged, id="")
 
 
 def _with_rule(reason: str, question: WaitingOnUser) -> str:
     """Return why a call is denied where nobody is asked, with the narrow rule that allows it if the question offers one."""
-    about = question.about
-    rule = next((grant.rule for grant in about.grants if grant.rule != about.tool), "") if about else ""
+    judged = question.about
+    rule = next((grant.rule for grant in judged.grants if grant.rule != judged.tool), "") if judged else ""
     return f"{reason} A rule that allows it: {rule}" if "(" in rule else reason
 
 
@@ -255,7 +255,7 @@ class Approval:
         program: Program | None = partial(self._decided, call) if any(self._elicitation.approvers) else None
         asker = CallElicitor(self._elicitation, call.id)
         try:
-            made = decision(await asker.ask_question(question, program, may_wait=suspends))
+            verdict = decision(await asker.ask_question(question, program, may_wait=suspends))
         except NobodyToAsk:
             return Decision(False, _with_rule(NOBODY, question))
         except QuestionSuspended:
@@ -263,12 +263,12 @@ class Approval:
         except Unanswered:
             return Decision(False, NOT_OBTAINED)
         except Declined:
-            made = Decision(False)
+            verdict = Decision(False)
         finally:
             asker.close()
-        if made.approved:
-            return made
-        return Decision(False, f"{NOT_ALLOWED} They said: {made.reason}" if made.reason else NOT_ALLOWED)
+        if verdict.approved:
+            return verdict
+        return Decision(False, f"{NOT_ALLOWED} They said: {verdict.reason}" if verdict.reason else NOT_ALLOWED)
 
     async def _decided(self, call: ToolCall, _: WaitingOnUser) -> Any:
         """Return what the functions decide, the innermost first, as the answer of a person; None leaves it to the person.
@@ -277,9 +277,9 @@ class Approval:
         """
         outermost, *inner = self._elicitation.approvers
         for approve in filter(None, inner[::-1]):
-            made = await self._decided_by(approve, call)
-            if made == DENY or (isinstance(made, dict) and DENY in made):
-                return made
+            verdict = await self._decided_by(approve, call)
+            if verdict == DENY or (isinstance(verdict, dict) and DENY in verdict):
+                return verdict
         return None if outermost is None else await self._decided_by(outermost, call)
 
     async def _decided_by(self, approve: Approve, call: ToolCall) -> Any:

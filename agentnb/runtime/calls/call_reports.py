@@ -94,13 +94,13 @@ class CallPrints:
         """Tell nothing more, and return the end of what was printed, and how much came before it."""
         self._throttle.close()
         with self._lock:
-            found, dropped = as_shown("".join(self._pieces)), self._dropped
-        found = encodable(found)
-        if dropped or len(found) > MAX_KEPT:
-            found = redact(found)  # before it is cut: part of a key would not be found
-            dropped += max(len(found) - MAX_KEPT, 0)
-            found = LEFT_OUT.format(dropped) + found[-MAX_KEPT:]
-        return found
+            text, dropped = as_shown("".join(self._pieces)), self._dropped
+        text = encodable(text)
+        if dropped or len(text) > MAX_KEPT:
+            text = redact(text)  # before it is cut: part of a key would not be found
+            dropped += max(len(text) - MAX_KEPT, 0)
+            text = LEFT_OUT.format(dropped) + text[-MAX_KEPT:]
+        return text
 
     def _tell(self) -> None:
         with self._lock:

@@ -176,10 +176,10 @@ class ContextServices:
         follow_threads()
         work = partial(self._as_code, RunningCode(self, call_id, call), code)
 
-        def here() -> Any:
+        def on_this_thread() -> Any:
             return work() if threading.current_thread() is threading.main_thread() else _ELSEWHERE
 
-        outcome = await self._context.call_sync(here, False)
+        outcome = await self._context.call_sync(on_this_thread, False)
         if outcome is _ELSEWHERE:
             outcome = await call_on_main_thread(work, schedule)
         return outcome  # type: ignore[no-any-return]  # what `code` returns
@@ -221,8 +221,8 @@ class ContextServices:
     async def start_run(self, runnable: Any, prompt: Any) -> Any:
         """Begin a nested run and wait for its end."""
         if not inspect.iscoroutinefunction(getattr(runnable, "run", None)):
-            what = f"{runnable!r} is not an Agent, a Workflow or an Orchestration"
-            raise SettingsError(what, "Write: await context.start_run(Agent(...), PROMPT)")
+            problem = f"{runnable!r} is not an Agent, a Workflow or an Orchestration"
+            raise SettingsError(problem, "Write: await context.start_run(Agent(...), PROMPT)")
         return await self._on_loop(runnable.run(prompt, RunOptions(parent=self._log)))
 
     async def start_step(self, path: str, runnable: Any, output: Callable[[Run], Any], **about: Any) -> Any:
@@ -257,6 +257,6 @@ class RunningCode:
         if not self.code.is_running:
             raise ToolFailed(f"{name} can be called no more: the code that had it has ended", "Call it in new code")
         if self._services.holds_loop:
-            what = f"{name} cannot be called from code in this run, whose event loop waits for the code"
-            raise ToolFailed(what, "Call it by itself")
+            problem = f"{name} cannot be called from code in this run, whose event loop waits for the code"
+            raise ToolFailed(problem, "Call it by itself")
         return self._services.call_sync(self._call_id, name, arguments)

@@ -33,10 +33,10 @@ def shift_of(outcome: ToolOutcome) -> ContextShift | None:
     if not outcome.ok:
         return None
     try:
-        found = _data(outcome)
-        inner = found.get(INSIDE)
-        found = inner if isinstance(inner, Mapping) else found
-        context, entity, reason = [_text(found, names) for names in (CONTEXT, ENTITY, REASON)]
+        fields = _data(outcome)
+        inner = fields.get(INSIDE)
+        fields = inner if isinstance(inner, Mapping) else fields
+        context, entity, reason = [_text(fields, names) for names in (CONTEXT, ENTITY, REASON)]
     except Exception:  # whatever an object of the person raises
         return None
     return ContextShift(context, entity, reason) if context else None

@@ -67,7 +67,7 @@ class Dispatch:
             return
         tasks: list[asyncio.Task[None]] = []
         try:
-            for place, call in enumerate(calls):
+            for position, call in enumerate(calls):
                 call.tool = self._calls.tools.get(call.made.name)  # those before it may have changed the tools
                 is_safe = runs_beside_others(call.tool)
                 if tasks and not is_safe:
@@ -76,7 +76,7 @@ class Dispatch:
                 work = self._calls.begin(call)
                 if work is None:
                     continue
-                if (is_safe or call.waits_for_person) and (tasks or place + 1 < len(calls)):
+                if (is_safe or call.waits_for_person) and (tasks or position + 1 < len(calls)):
                     tasks.append(asyncio.ensure_future(work))
                 else:
                     await work
@@ -105,28 +105,28 @@ class Dispatch:
         changed = {event.call_id for event in events if isinstance(event, TodosChanged)}
         current = self._log.run.open_round
         self._calls.answer_inner(current.records if current is not None else (), tool_errors.interrupted)
-        left: list[Call] = []
+        pending: list[Call] = []
         # In early versions, calls were also admitted without a question.
         admitted = {event.call.id for event in logged if isinstance(event, ToolAdmitted) and not event.reason}
-        for made in calls:
-            call = Call(made)
+        for requested in calls:
+            call = Call(requested)
             # The todo list is restored from the log: a call without a logged change has had no effect.
-            unchanged = made.name == TODO_TOOL and made.id not in changed
-            if made.id not in started:
-                call.question = book.permission_of(made.id)
-                if call.question is not None or made.id in admitted:
+            unchanged = requested.name == TODO_TOOL and requested.id not in changed
+            if requested.id not in started:
+                call.question = book.permission_of(requested.id)
+                if call.question is not None or requested.id in admitted:
                     call.state = "judged"
-                left.append(call)
+                pending.append(call)
                 continue
-            call.state, call.started, call.is_edited = "started", made, started[made.id].edited
+            call.state, call.started, call.is_edited = "started", requested, started[requested.id].edited
             self._calls.reopen(call)
-            if made.id in changed:
+            if requested.id in changed:
                 self._calls.finish(call, ToolOutcome(True, (Text(headed_or_none(self._log.run.todos)),)))
-            elif unchanged or (is_own and getattr(self._calls.tools.get(made.name), "repeatable", False)):
-                left.append(call)
+            elif unchanged or (is_own and getattr(self._calls.tools.get(requested.name), "repeatable", False)):
+                pending.append(call)
             else:
-                self._calls.finish(call, tool_errors.interrupted(made.name, asked.get(made.id, ())))
-        await self.run(left, check_stop)
+                self._calls.finish(call, tool_errors.interrupted(requested.name, asked.get(requested.id, ())))
+        await self.run(pending, check_stop)
 
     def _check(self, check_stop: Callable[[], None]) -> None:
         """Raise between calls if the run is to be suspended, or was stopped."""
@@ -151,15 +151,15 @@ class Dispatch:
         if current is not None and current.is_final:
             unfinished = tool_errors.limit_reached
         records = current.records if current else ()
-        left = self._calls.still_running(records)
+        running = self._calls.still_running(records)
         self._calls.answer_inner(records, lambda name: unfinished())
         for record in records:
             if record.result is None:
-                still_runs = record.call.id in left
+                still_runs = record.call.id in running
                 self._calls.answer(record.call, tool_errors.still_running(unfinished()) if still_runs else unfinished())
         self._calls.close_steps()
-        if left:
-            self._log.emit(Warned, message=tool_errors.left_behind(left.values()))
+        if running:
+            self._log.emit(Warned, message=tool_errors.left_behind(running.values()))
 
 
 async def _ended(tasks: list[asyncio.Task[None]]) -> None:

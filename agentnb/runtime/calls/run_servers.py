@@ -108,7 +108,7 @@ class RunServers:
         for run_tools in self._run_tools:
             run_tools.take_server_tools(named, {tool.spec.name for tool, words in named.items() if any(words)})
         self._sightings.report(named)
-        return [tool for each in tools.values() for tool in each]
+        return [tool for server_tools in tools.values() for tool in server_tools]
 
     def _check_rules(self, tools: Sequence[MCPTool]) -> None:
         """Raise `SettingsError` for a rule whose name is nearly that of a tool of a server. Others may be offered later."""
@@ -124,11 +124,11 @@ class RunServers:
     def _tools(self) -> dict[LiveServer, list[MCPTool]]:
         """Return the tools by server: first those that servers list, which may have any name."""
         names = wire_names([name for live in self._live for name in names_of(live, live.tools)])
-        found = {live: found_tools(live, live.tools, names) for live in self._live}
-        taken = {tool.spec.name for each in found.values() for tool in each.usable}
-        tools = {live: [*each.usable, *resource_tools(live, taken)] for live, each in found.items()}
+        by_server = {live: found_tools(live, live.tools, names) for live in self._live}
+        used_names = {tool.spec.name for listed in by_server.values() for tool in listed.usable}
+        tools = {live: [*listed.usable, *resource_tools(live, used_names)] for live, listed in by_server.items()}
         for live, items in self._live.items():
-            for warning in _warnings(live, found[live], items, is_empty=not tools[live]):
+            for warning in _warnings(live, by_server[live], items, is_empty=not tools[live]):
                 self._log.warn_once(warning)
         return tools
 
@@ -142,8 +142,8 @@ def _warnings(live: LiveServer, found: FoundTools, items: Sequence[ServerTools],
     usable = [tool for tool in found.usable if any(map(tool.is_of, items))]
     for tool in usable:
         if tool.spec.name != wire_name(server, tool.tool_name):
-            what = f"The tool {visible(tool.tool_name)!r} of the MCP server {server} is called {tool.spec.name}"
-            yield f"{what}, since another tool would have the same name. Rules that allow name it so"
+            renamed = f"The tool {visible(tool.tool_name)!r} of the MCP server {server} is called {tool.spec.name}"
+            yield f"{renamed}, since another tool would have the same name. Rules that allow name it so"
     if unchecked := [f"{tool.spec.name} ({', '.join(tool.unchecked[:MAX_PLACES])})" for tool in usable if tool.unchecked]:
         places = visible("; ".join(unchecked[:MAX_PLACES]))
         yield f"Some arguments are checked by the MCP server {server} alone, as agentnb cannot read their schemas: {places}"
@@ -156,5 +156,5 @@ def _check_has(item: ServerTools, live: LiveServer) -> None:
     names = [*[tool.name for tool in live.tools], *live.set_aside]
     wire = [wire_name(item.name, name) for name in names]
     if item.tool and item.tool not in (*names, *wire):
-        what = f"The MCP server {item.name} has no tool {item.tool}"
-        raise UnknownTool(what, nearest(item.tool, names) or nearest(item.tool, wire))
+        problem = f"The MCP server {item.name} has no tool {item.tool}"
+        raise UnknownTool(problem, nearest(item.tool, names) or nearest(item.tool, wire))

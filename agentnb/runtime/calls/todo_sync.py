@@ -36,11 +36,11 @@ class TodoSync:
         if self._board is None:
             return ()
         try:
-            found = self._board.read()
-            todos = settled_todos(found)
+            current = self._board.read()
+            todos = settled_todos(current)
         except Exception:
             return ()
-        self._seen = found
+        self._seen = current
         return todos
 
     def look(self) -> None:
@@ -48,8 +48,8 @@ class TodoSync:
         if self._board is None:
             return
         try:
-            found = self._board.read()
-            todos = None if found is self._seen and type(found) is tuple else self._unseen(found)
+            current = self._board.read()
+            todos = None if current is self._seen and type(current) is tuple else self._unseen(current)
         except Exception as error:
             self._warn(error)
             return

@@ -94,27 +94,27 @@ class ToolCalls:
     def begin(self, call: Call) -> Coroutine[Any, Any, None] | None:
         """Judge the call and log its start. Return the work to await, if any is left."""
         self.inside.loop = asyncio.get_running_loop()
-        made, tool, asked = call.made, call.tool, call.question
+        requested, tool, asked = call.made, call.tool, call.question
         verdict: Ask | None = None
         if asked is None or not is_of_this_tool(asked, tool):
-            to_run = call.started or made  # in an earlier process the person may have changed its arguments
+            to_run = call.started or requested  # in an earlier process the person may have changed its arguments
             judged = self._judge(to_run, tool, again=call.state != "proposed")  # what is permitted may have changed
             if isinstance(judged, Block):
                 self.refuse(call, judged)
                 return None
             asked, verdict = None, judged
         is_asked = asked is not None or verdict is not None
-        can_run = tool is not None and not is_asked and type(made.arguments) is not str  # nearly all can
-        refusal = None if can_run else self._refusal(made, tool, checks=is_asked)
+        can_run = tool is not None and not is_asked and type(requested.arguments) is not str  # nearly all can
+        refusal = None if can_run else self._refusal(requested, tool, checks=is_asked)
         if refusal is not None or (asked is None and (is_asked or self._elicitation.book.earlier)):
             asked = self._question(call, verdict if refusal is None else None)
-        self._open[made.id] = call
+        self._open[requested.id] = call
         if asked is not None and tool is not None:
             call.state = "asked"
             return self._run_if_approved(call, tool, asked)
         self._start(call)
         if tool is None or refusal is not None:
-            self.finish(call, refusal or self.tools.not_found(made.name))
+            self.finish(call, refusal or self.tools.not_found(requested.name))
             return None
         return self._run(call, tool)
 
@@ -130,8 +130,8 @@ class ToolCalls:
         call.state, call.block = "ended", block
         call.outcome = ToolOutcome(False, result.parts, error_code=result.error_code)
         self._open.pop(call.made.id, None)
-        made, parent_call, step = call.started or call.made, call.parent_call, call.step
-        self._log.emit(CallBlocked, call=made, result=result, rule=block.rule, parent_call=parent_call, step=step)
+        blocked, parent_call, step = call.started or call.made, call.parent_call, call.step
+        self._log.emit(CallBlocked, call=blocked, result=result, rule=block.rule, parent_call=parent_call, step=step)
         if (refused := getattr(call.tool, "refused", None)) is not None:  # its maker waits for the verdict
             refused(call.made.id)
 
@@ -154,7 +154,7 @@ class ToolCalls:
     def still_running(self, records: Iterable[CallRecord]) -> dict[str, str]:
         """Return the tools of open calls that were given up and still run in a worker thread, by the ids of the calls."""
         logged = [record.call for _, record in with_inner(tuple(records)) if record.result is None]
-        return {made.id: made.name for made in logged if made.id in self._open and self._open[made.id].still_runs}
+        return {call.id: call.name for call in logged if call.id in self._open and self._open[call.id].still_runs}
 
     def answer_inner(self, records: Iterable[CallRecord], outcome: Callable[[str], ToolOutcome]) -> None:
         """Answer all open calls that the tools of these calls made. ``outcome``: returns the result by the name of a tool."""
@@ -170,14 +170,14 @@ class ToolCalls:
         """Log the one result of a call; no-op for a call that has it, such as one whose tool ignored its cancellation."""
         if call.state == "ended":
             return
-        made = call.started or call.made
+        logged = call.started or call.made
         if call.turn is not None:  # its tool has made calls
-            for inner in [one for one in self._open.values() if one.parent_call == made.id]:
+            for inner in [call for call in self._open.values() if call.parent_call == logged.id]:
                 self.finish(inner, tool_errors.cancelled())  # its tool did not wait for it
         if call.is_edited:
-            outcome = tool_errors.edited(outcome, made)
+            outcome = tool_errors.edited(outcome, logged)
         call.state, call.outcome = "ended", outcome
-        self._open.pop(made.id, None)
+        self._open.pop(logged.id, None)
         with self.inside.lock:  # also if it has none yet: a thread that is in it may add the first
             reports = call.reports
         reported = NOTHING_REPORTED if reports is None else reports.close()
@@ -187,7 +187,7 @@ class ToolCalls:
             now(UTC),
             log.id,
             log.parent_id,
-            result=outcome.as_result(made.id, made.name),
+            result=outcome.as_result(logged.id, logged.name),
             seconds=seconds,
             traceback=traceback,
             display=outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None,
@@ -221,8 +221,8 @@ class ToolCalls:
             if outer.state == "ended":  # while this one waited for its turn
                 raise asyncio.CancelledError("The call has ended")
             outer.inner_count += 1
-            made = ToolCall(encodable(name), arguments, f"{parent}.{outer.inner_count}")
-            inner = Call(made, self.tools.get(name), parent, depth=outer.depth + 1)
+            call = ToolCall(encodable(name), arguments, f"{parent}.{outer.inner_count}")
+            inner = Call(call, self.tools.get(name), parent, depth=outer.depth + 1)
             await self.run(inner)
         if inner.outcome is None:  # the run was stopped
             raise asyncio.CancelledError("The call has ended")
@@ -245,16 +245,16 @@ class ToolCalls:
 
     def _question(self, call: Call, verdict: Ask | None) -> WaitingOnUser | None:
         """Return the question of a gate about a call, if one asks; log that the call waits, unless it was asked before."""
-        made, question = call.made, None
+        requested, question = call.made, None
         if verdict is not None and call.tool is not None:
-            known = {"has_session": self._grants.has_session, "keeps_files": self._log.keeps_files}
-            question = approval_question(verdict, made, call.tool, self._work_dir, **known)
+            surroundings = {"has_session": self._grants.has_session, "keeps_files": self._log.keeps_files}
+            question = approval_question(verdict, requested, call.tool, self._work_dir, **surroundings)
         book = self._elicitation.book
         if question is None or book.expected(question) is None:
-            book.drop_permission(made.id)
+            book.drop_permission(requested.id)
             if question is not None:
                 reason = _rule_of(question)
-                self._log.emit(ToolAdmitted, call=made, reason=reason, parent_call=call.parent_call, step=call.step)
+                self._log.emit(ToolAdmitted, call=requested, reason=reason, parent_call=call.parent_call, step=call.step)
         return question
 
     def _refusal(self, call: ToolCall, tool: Tool | None, *, checks: bool) -> ToolOutcome | None:
@@ -271,15 +271,15 @@ class ToolCalls:
 
     async def _run_if_approved(self, call: Call, tool: Tool, question: WaitingOnUser) -> None:
         # A question from inside a tool cannot wait so long.
-        made, suspends = call.made, self._suspends and not call.parent_call
+        requested, suspends = call.made, self._suspends and not call.parent_call
         approval = Approval(self._log.run, self._elicitation, self._call_sync)
-        decision = await approval.ask(made, question, suspends=suspends)
+        decision = await approval.ask(requested, question, suspends=suspends)
         for _ in range(MAX_CHANGES):
             is_made = decision is not None and decision.approved
-            if not is_made or not is_outdated(question, made, tool, self._work_dir):
+            if not is_made or not is_outdated(question, requested, tool, self._work_dir):
                 break
-            question = asked_anew(question, made, tool, self._work_dir, keeps_files=self._log.keeps_files)
-            decision = await approval.ask(made, question, suspends=suspends)
+            question = asked_anew(question, requested, tool, self._work_dir, keeps_files=self._log.keeps_files)
+            decision = await approval.ask(requested, question, suspends=suspends)
         else:
             decision = Decision(False, KEEPS_CHANGING)
         if call.state == "ended":  # answered meanwhile: nothing awaits it any more
@@ -288,10 +288,10 @@ class ToolCalls:
             self.waits_for_person = True
             return
         if not decision.approved:
-            self.refuse(call, denied(made, _rule_of(question), decision.reason))
+            self.refuse(call, denied(requested, _rule_of(question), decision.reason))
             return
         edited = decision.arguments is not None
-        allowed = replace(made, arguments=decision.arguments) if edited else made
+        allowed = replace(requested, arguments=decision.arguments) if edited else requested
         verdict = self._judge(allowed, tool)  # other arguments may be denied, or a limit was reached meanwhile
         if isinstance(verdict, Block):
             self.refuse(call, verdict)

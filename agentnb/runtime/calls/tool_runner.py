@@ -47,16 +47,16 @@ class ToolRunner:
 
         ``may_wait``: where nobody answers its question, that stays open.
         """
-        made = call.started or call.made
-        arguments = {} if made.arguments is None else made.arguments  # some models send null for none
-        asker = call.elicitor = CallElicitor(self._elicitation, made.id)
+        requested = call.started or call.made
+        arguments = {} if requested.arguments is None else requested.arguments  # some models send null for none
+        asker = call.elicitor = CallElicitor(self._elicitation, requested.id)
         asker.may_wait = may_wait
         asker.inside = self._inside
-        asker.tool, asker.call = tool, made
+        asker.tool, asker.call = tool, requested
         run = self._context
         store = getattr(run.log.store, "folder", None)
         hidden = self._gate.hidden_files
-        context = ToolContext(run.log.id, made.id, run.work_dir, run.call_sync, asker, self._inside, store, hidden)
+        context = ToolContext(run.log.id, requested.id, run.work_dir, run.call_sync, asker, self._inside, store, hidden)
         traceback, own_task = "", asyncio.current_task()
         started = perf_counter()
         with asker:
@@ -66,25 +66,25 @@ class ToolRunner:
                 if seconds is None:
                     outcome = await tool.run(arguments, context)
                 else:
-                    outcome = await _within(seconds, tool, made, arguments, context, asker)
+                    outcome = await _within(seconds, tool, requested, arguments, context, asker)
             except NotAnswered as error:
                 outcome = tool_errors.not_answered(error)
             except NestedTooDeep as error:
-                outcome = tool_errors.too_many_nested_runs(made.name, error)
+                outcome = tool_errors.too_many_nested_runs(requested.name, error)
             except ToolFailed as error:
-                outcome = tool_errors.inner_failed(made.name, error)
+                outcome = tool_errors.inner_failed(requested.name, error)
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                outcome, traceback = tool_errors.raised(made.name, error), tool_errors.users_traceback(error)
+                outcome, traceback = tool_errors.raised(requested.name, error), tool_errors.users_traceback(error)
             except BaseException as error:
                 if isinstance(error, GeneratorExit) and not is_running(own_task):
                     raise
                 # SystemExit too: a tool that calls exit() must not take the kernel with it.
                 if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                     raise
-                outcome, traceback = tool_errors.raised(made.name, error), tool_errors.users_traceback(error)
+                outcome, traceback = tool_errors.raised(requested.name, error), tool_errors.users_traceback(error)
         self._elicitation.book.check()
         return ToolRun(outcome, perf_counter() - started - asker.waited, traceback, asker.is_suspended)
 

@@ -63,7 +63,7 @@ class VirtualTools:
         handler = self._handlers.get(name)
         if handler is None:
             return behind
-        known = self._tools.get(name)
-        if known is None or known.behind is not behind:
-            known = self._tools[name] = VirtualTool(name, handler, behind)
-        return known
+        tool = self._tools.get(name)
+        if tool is None or tool.behind is not behind:
+            tool = self._tools[name] = VirtualTool(name, handler, behind)
+        return tool

@@ -29,9 +29,9 @@ def takes_log(run: Run, options: RunOptions) -> bool:
     if run.gives_consent:
         return True
     if options.trust_log is None:
-        what = f"The log of run {run.id} was not written by your agentnb, or was changed since: look at it before you resume it"
-        taken, refused = TrustLog(True, lead="To take its answers as yours"), TrustLog(False, lead="To be asked again")
-        raise SettingsError(what, (taken, refused))
+        why = f"The log of run {run.id} was not written by your agentnb, or was changed since: look at it before you resume it"
+        accept, refuse = TrustLog(True, lead="To take its answers as yours"), TrustLog(False, lead="To be asked again")
+        raise SettingsError(why, (accept, refuse))
     return options.trust_log
 
 
@@ -62,12 +62,12 @@ def logged_permissions(run: Run, options: RunOptions, *, counts: bool, whole: bo
 
 def warning_of_lost(run: Run, options: RunOptions) -> Iterator[tuple[str, Advised]]:
     """Yield the warning that what a log allows does not hold here, if it allows anything that nobody says again."""
-    found = Permissions.logged(run.settings, loosens=True)
-    if not found.loosen or loosens(run, options) or options.approval_mode is not None or options.permissions:
+    logged = Permissions.logged(run.settings, loosens=True)
+    if not logged.loosen or loosens(run, options) or options.approval_mode is not None or options.permissions:
         return
-    allowed = [rule.text for layer in found.layers[:1] for rule in layer.rules if rule.verdict == "allow"]
-    what = ", ".join([*(["the approval mode auto"] if found.mode.is_auto else []), *allowed])
-    yield f"The options of this run allowed {what}. That holds only in the process in which it was said", LOST_ADVICE
+    allowed = [rule.text for layer in logged.layers[:1] for rule in layer.rules if rule.verdict == "allow"]
+    lost = ", ".join([*(["the approval mode auto"] if logged.mode.is_auto else []), *allowed])
+    yield f"The options of this run allowed {lost}. That holds only in the process in which it was said", LOST_ADVICE
 
 
 def with_permissions_of(of: Run, options: RunOptions, *, counts: bool, whole: bool = False) -> RunOptions:
@@ -75,12 +75,12 @@ def with_permissions_of(of: Run, options: RunOptions, *, counts: bool, whole: bo
 
     ``counts`` and ``whole`` as for `logged_permissions`.
     """
-    found = logged_permissions(of, options, counts=counts, whole=whole)
-    first = RuleList(found.confirms).as_checked.then(options.permissions or NO_RULES)
-    rules = reduce(RuleList.then, found.layers, first) or None
+    logged = logged_permissions(of, options, counts=counts, whole=whole)
+    first = RuleList(logged.confirms).as_checked.then(options.permissions or NO_RULES)
+    rules = reduce(RuleList.then, logged.layers, first) or None
     if not counts:
-        return replace(options, permissions=rules, least_mode=least_mode(found))
-    mode = options.approval_mode or (found.mode.words if found.mode.held else None)
+        return replace(options, permissions=rules, least_mode=least_mode(logged))
+    mode = options.approval_mode or (logged.mode.words if logged.mode.held else None)
     return replace(options, approval_mode=mode, permissions=rules)
 
 
@@ -99,5 +99,5 @@ def with_mode_to_continue(options: RunOptions) -> RunOptions:
 
 def since_refusal(events: Sequence[AnyEvent]) -> Sequence[AnyEvent]:
     """Return the events after the last one with which the person let nothing count of a log from elsewhere; all without one."""
-    refused = [place for place, event in enumerate(events) if isinstance(event, RunRecovered) and event.consent == "refused"]
-    return events[refused[-1] :] if refused and refused[-1] else events
+    refusals = [index for index, event in enumerate(events) if isinstance(event, RunRecovered) and event.consent == "refused"]
+    return events[refusals[-1] :] if refusals and refusals[-1] else events

@@ -138,8 +138,8 @@ def _leave_host() -> None:
     of_parent = current_host.get()
 
     def host() -> Host:
-        found = of_parent()
-        return Host(store=found.store, notebook=found.notebook) if found else found
+        inherited = of_parent()
+        return Host(store=inherited.store, notebook=inherited.notebook) if inherited else inherited
 
     current_host.set(host)
 

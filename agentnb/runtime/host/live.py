@@ -90,12 +90,12 @@ class LiveRun:
         waits, or if no store keeps the log.
         """
         waiting = waiting_for_approval(self.run)
-        left = [question.id for question in waiting if question.id not in self._answered]
-        if not left:
+        unanswered = [question.id for question in waiting if question.id not in self._answered]
+        if not unanswered:
             raise SettingsError(f"Run {self.run_id} waits for no approval", "You can hold it: live.pause()")
         if not self._is_kept:
             raise SettingsError(f"Run {self.run_id} is in memory only", "To suspend runs, keep them: RunOptions(store=Store())")
-        self._answered.update(left)
+        self._answered.update(unanswered)
         self._put("suspend", "nobody_here" if nobody_here else "asked")
 
     def leave(self) -> None:
@@ -196,14 +196,14 @@ class LiveRun:
     def _question(self, question_id: str | None) -> WaitingOnUser:
         """Return the oldest open question, or the one with this id. Questions answered but not yet logged do not count."""
         waiting = [question for question in self.run.waiting if question.id not in self._answered] if not self.done else []
-        found = next((question for question in waiting if question_id in (None, question.id)), None)
-        if found is None:
-            which = "no question" if question_id is None else f"no question {question_id}"
+        match = next((question for question in waiting if question_id in (None, question.id)), None)
+        if match is None:
+            wanted = "no question" if question_id is None else f"no question {question_id}"
             hint: Advised = f"Open: {', '.join(question.id for question in waiting)}" if waiting else ""
             if self.run.is_suspended:
                 hint = AnswerRun(self.run_id, lead="It is suspended", rest=" resumes it")
-            raise SettingsError(f"Run {self.run_id} waits for an answer to {which}", hint)
-        return found
+            raise SettingsError(f"Run {self.run_id} waits for an answer to {wanted}", hint)
+        return match
 
     def _put_answer(self, answer: Answer) -> None:
         check_person("Answering a question")

@@ -121,7 +121,7 @@ class RunOptions:
         if self.permissions is not None:
             object.__setattr__(self, "permissions", RuleList.of(self.permissions))
         tags: Any = self.tags
-        if tags != () and (isinstance(tags, str) or not all(isinstance(one, str) and one.strip() for one in tags)):
+        if tags != () and (isinstance(tags, str) or not all(isinstance(tag, str) and tag.strip() for tag in tags)):
             raise SettingsError(f"tags={tags!r} must be strings", 'Write tags=("night", "v2")')
 
 
@@ -177,8 +177,8 @@ def options_of(options: RunOptions | None, keywords: Mapping[str, Any], known: t
     for name in keywords:
         if name not in known.__annotations__:
             _refuse(name, door)
-    given = {name: value for name, value in keywords.items() if value is not None}
-    return RunOptions(**given) if options is None else replace(options, **given)
+    overrides = {name: value for name, value in keywords.items() if value is not None}
+    return RunOptions(**overrides) if options is None else replace(options, **overrides)
 
 
 def folder_of(chosen: str | Path | None) -> Path:
@@ -206,6 +206,6 @@ _USUAL = RunOptions()
 
 def _refuse(name: str, door: str) -> None:
     option = {"purse": "budget"}.get(name, name)
-    if option not in {one.name for one in fields(RunOptions)}:
+    if option not in {field.name for field in fields(RunOptions)}:
         raise TypeError(f"{door}) has no keyword {name!r}")
     raise SettingsError(f"{name} is an option of the run now", f"Write {door}, RunOptions({option}=...))")

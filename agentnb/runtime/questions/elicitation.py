@@ -427,9 +427,9 @@ class CallElicitor(CallClock):
     async def _forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
         self.elicitation.check_anybody()
         with self.stopped():
-            here = replace(question, call_id=self._call_id)
-            handed_in = self.elicitation.book.handed_in.pop(here.id, None)
-            return await self._answer(here, None, handed_in, may_wait=may_wait)
+            forwarded = replace(question, call_id=self._call_id)
+            handed_in = self.elicitation.book.handed_in.pop(forwarded.id, None)
+            return await self._answer(forwarded, None, handed_in, may_wait=may_wait)
 
     async def _answer(
         self, question: WaitingOnUser, program: Program | None, handed_in: Answer | None, *, may_wait: bool
@@ -447,7 +447,7 @@ class CallElicitor(CallClock):
         try:
             return await self.elicitation.wait_for(question, program, may_wait=may_wait)
         finally:
-            self._open = tuple(one for one in self._open if one != question.id)
+            self._open = tuple(open_id for open_id in self._open if open_id != question.id)
             self.elicitation.withdraw(question.id)
 
 

@@ -76,12 +76,12 @@ class ReachingGrants:
         reaching = {fields["grant_id"]: fields for fields in self._from_outside()}
         logged = self._log.run.grants
         over = [
-            one.grant_id
-            for one in logged
-            if one.grant_id not in reaching and (is_copy(one) or one.grant_id in self._taken_back)
+            grant.grant_id
+            for grant in logged
+            if grant.grant_id not in reaching and (is_copy(grant) or grant.grant_id in self._taken_back)
         ]
-        known = {grant.grant_id for grant in logged}
-        new = [fields for grant_id, fields in reaching.items() if grant_id not in known]
+        logged_ids = {grant.grant_id for grant in logged}
+        new = [fields for grant_id, fields in reaching.items() if grant_id not in logged_ids]
         for grant_id in over:
             self._log.emit(GrantWithdrawn, grant_id=grant_id)
         for fields in new:
@@ -103,8 +103,8 @@ class ReachingGrants:
         run = self._log.run
         for grant in run.grants:
             if not is_copy(grant) and (is_direct or not grant.arguments):
-                given = {field: getattr(grant, field) for field in SessionGrant._fields}
-                yield {"grant_id": grant.grant_id, "given_in": run.id, **given}
+                fields = {field: getattr(grant, field) for field in SessionGrant._fields}
+                yield {"grant_id": grant.grant_id, "given_in": run.id, **fields}
         if self._around is not None:
             yield from self._around._for_nested_runs()
 

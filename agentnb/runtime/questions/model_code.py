@@ -83,12 +83,12 @@ def _callers() -> Iterator[CodeType]:
 
 def _on_stack() -> ModelCode | None:
     """Return the code of a model of which a function is calling."""
-    return next((code for one in _callers() if (code := _of_file.get(one.co_filename)) is not None), None)
+    return next((code for caller in _callers() if (code := _of_file.get(caller.co_filename)) is not None), None)
 
 
 def _is_left_behind() -> bool:
     """Return whether a function of the code of a model is calling, whose run may have ended."""
-    return any(one.co_filename.startswith(FILENAME) for one in _callers())
+    return any(caller.co_filename.startswith(FILENAME) for caller in _callers())
 
 
 def _is_in_hook() -> bool:

@@ -66,14 +66,14 @@ class QuestionBook:
         question = self._open_question(question_id)
         fields = {"answer": answer.value, "declined": answer.declined, "by": by, "cancelled": answer.cancelled}
         self.emit(QuestionAnswered, question_id=question_id, **fields)
-        given = None if question is None else given_grant(question, answer.value)
-        if given is not None and question is not None and question.about is not None:
+        allowance = None if question is None else given_grant(question, answer.value)
+        if allowance is not None and question is not None and question.about is not None:
             tool = question.about.tool
-            rule = given.rule if given.rule != tool else ""
+            rule = allowance.rule if allowance.rule != tool else ""
             origin = question.about.origin
             identities = (origin.server_identity, origin.tool_identity) if origin is not None else ("", "")
             grant = SessionGrant(tool, rule, answer.granted_by or by, *identities)
-            session = self._session if given.reach == "session" else None
+            session = self._session if allowance.reach == "session" else None
             grant_id, reach = (question_id, "run") if session is None else (session.take(grant), "session")
             self.emit(GrantGiven, grant_id=grant_id, reach=reach, question_id=question_id, **grant._asdict())
 
@@ -103,7 +103,7 @@ class QuestionBook:
         """
         if by_kind:
             self._by_kind = (*self._by_kind, place)
-        asked = {one.question.id: one for one in self._log.run.questions}
+        asked = {record.question.id: record for record in self._log.run.questions}
         admitted: dict[str, ToolAdmitted] = {}
         for event in events:
             if isinstance(event, ToolAdmitted):
@@ -119,29 +119,29 @@ class QuestionBook:
             return
         if question.kind == "approval" and question.about is None and admitted is not None:  # of an early version
             asked = replace(asked, question=replace(question, about=judged_call(admitted.call, admitted.reason)))
-        left = self.earlier.setdefault(_asker(asked.question), [])
+        expected = self.earlier.setdefault(_asker(asked.question), [])
         # A question without an answer when its process died may have been asked again by the next process.
-        places = [at for at, other in enumerate(left) if not other.has_answer and self._is_same(other, asked.question)]
-        again = places[0] if places else len(left)
-        left[again : again + 1] = [asked]
+        positions = [at for at, past in enumerate(expected) if not past.has_answer and self._is_same(past, asked.question)]
+        position = positions[0] if positions else len(expected)
+        expected[position : position + 1] = [asked]
 
     def permission_of(self, call_id: str) -> WaitingOnUser | None:
         """Return the question whether a call may run, if a gate of an earlier process asked about it."""
-        left = self.earlier.get((call_id, True))
-        return left[0].question if left else None
+        expected = self.earlier.get((call_id, True))
+        return expected[0].question if expected else None
 
     def expected(self, question: WaitingOnUser) -> AskedQuestion | None:
         """Return the same question of an earlier process, if it comes next at its place."""
-        left = self.earlier.get(_asker(question))
-        return left[0] if left and self._is_same(left[0], question) else None
+        remaining = self.earlier.get(_asker(question))
+        return remaining[0] if remaining and self._is_same(remaining[0], question) else None
 
     def skip_to(self, question: WaitingOnUser) -> None:
         """Expect this question next at its place, if an earlier process asked it: it asked those before it in other words."""
         earlier = self.earlier.get(_asker(question), [])
-        place = next((number for number, asked in enumerate(earlier) if self._is_same(asked, question)), 0)
-        for asked in earlier[:place]:
+        position = next((index for index, asked in enumerate(earlier) if self._is_same(asked, question)), 0)
+        for asked in earlier[:position]:
             self.withdraw(asked.question.id)
-        del earlier[:place]
+        del earlier[:position]
 
     def take(self, question: WaitingOnUser) -> AskedQuestion | None:
         """Return the same question of an earlier process. Once a call or step asks another, all that follow are new."""
@@ -180,9 +180,9 @@ class QuestionBook:
 
     def answers_for(self, waiting: Iterable[WaitingOnUser]) -> dict[str, Any]:
         """Return the answers to open questions of a nested run, which have the same ids in its log, and log them here."""
-        known = {one.question.id: one.as_answer() for one in self._log.run.questions if one.has_answer}
-        known |= self.handed_in
-        answers = [known[question.id] for question in waiting if question.id in known]
+        available = {record.question.id: record.as_answer() for record in self._log.run.questions if record.has_answer}
+        available |= self.handed_in
+        answers = [available[question.id] for question in waiting if question.id in available]
         for answer in answers:
             if self.is_open(answer.question_id):
                 self.answer(answer)
@@ -221,9 +221,9 @@ def asked_by_tools(run: RunFacts, events: Iterable[AnyEvent]) -> dict[str, list[
     """
     parents: dict[str, str] = {}
     started: set[str] = set()
-    found: dict[str, list[AskedQuestion]] = {}
+    by_call: dict[str, list[AskedQuestion]] = {}
     current = run.open_round
-    asked = {one.question.id: one for one in run.questions_of(current.index)} if current is not None else {}
+    asked = {record.question.id: record for record in run.questions_of(current.index)} if current is not None else {}
     for event in events:
         if isinstance(event, ToolAdmitted | ToolStarted):
             parents[event.call.id] = event.parent_call
@@ -233,6 +233,6 @@ def asked_by_tools(run: RunFacts, events: Iterable[AnyEvent]) -> dict[str, list[
             call_id = event.question.call_id
             while call_id:
                 if call_id in started:
-                    found.setdefault(call_id, []).append(asked[event.question.id])
+                    by_call.setdefault(call_id, []).append(asked[event.question.id])
                 call_id = parents.get(call_id, "")
-    return found
+    return by_call

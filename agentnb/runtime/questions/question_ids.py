@@ -30,13 +30,13 @@ class QuestionIds:
 
     def note(self, question_id: str) -> None:
         """Count an id that is logged."""
-        if found := _NUMBERED.fullmatch(question_id):
-            self._last[found[1]] = max(int(found[2]), self._last.get(found[1], 0))
+        if match := _NUMBERED.fullmatch(question_id):
+            self._last[match[1]] = max(int(match[2]), self._last.get(match[1], 0))
 
     def is_own(self, question_id: str) -> bool:
         """Return whether the run asked this itself, and not a run that it had begun."""
-        found = _NUMBERED.fullmatch(question_id)
-        return found is not None and found[1] == self.prefix
+        match = _NUMBERED.fullmatch(question_id)
+        return match is not None and match[1] == self.prefix
 
     def _last_number(self, prefix: str) -> int:
         around = 0 if self._around is None else self._around._last_number(prefix)

@@ -67,7 +67,7 @@ class Compactor:
 
     async def after_overflow(self) -> bool:
         """Compact after the provider refused the request as too long. Return False if that cannot make it shorter."""
-        if not self._compacts or any(one.why == "overflow" for one in self._log.run.last_round.compactions):
+        if not self._compacts or any(compaction.why == "overflow" for compaction in self._log.run.last_round.compactions):
             return False
         return await self.compact("overflow")
 
@@ -112,34 +112,36 @@ class Compactor:
 
     def _was_just_done(self) -> bool:
         """Return whether one of the last rounds compacted: then it is the prompt, or what is kept, that is too long."""
-        return any(one.compacted is not None for past in self._log.run.rounds[-ROUNDS_BETWEEN:] for one in past.compactions)
+        return any(
+            event.compacted is not None for record in self._log.run.rounds[-ROUNDS_BETWEEN:] for event in record.compactions
+        )
 
     async def _summary(self, messages: Sequence[Message], earlier: str) -> tuple[str, Usage, str]:
         """Return the summary, its usage and, if there is no summary, the reason."""
         if not capabilities_of(self._calls.model).language_model:
             return plain_summary(messages, self._log.run.prompt), NOTHING_USED, ""
         request = summary_request(messages, earlier)
-        heard: list[str] = []
+        pieces: list[str] = []
         reply: Reply | None = None
         try:
             async for item in self._calls.side_request(request):
                 if isinstance(item, Reply):
                     reply = item
                 elif isinstance(item, Retry):
-                    heard.clear()
+                    pieces.clear()
                 elif isinstance(item, e.TextDelta | e.ThinkingDelta):
-                    heard.append(item.text)
+                    pieces.append(item.text)
         except StoreError:
             raise
         except BaseException as error:  # of any kind: the conversation continues without a summary
-            used = reply.usage if reply is not None else self._used_until_cut(request, heard)
+            used = reply.usage if reply is not None else self._used_until_cut(request, pieces)
             if isinstance(error, KeyboardInterrupt | GeneratorExit) or self._calls.is_cancelled(error):
                 if used != NOTHING_USED:
                     self._log.emit(e.ExtraUsage, usage=used)
                 raise
             return "", used, encodable(f"{type(error).__name__}: {error}")
         if reply is None or not reply.message.text.strip():
-            return "", self._used_until_cut(request, heard) if reply is None else reply.usage, NO_WORDS
+            return "", self._used_until_cut(request, pieces) if reply is None else reply.usage, NO_WORDS
         return reply.message.text + (CUT_OFF if reply.stop_reason in CUT else ""), reply.usage, ""
 
     def _used_until_cut(self, request: Request, heard: Sequence[str]) -> Usage:

@@ -89,8 +89,8 @@ class StreamBuffer:
         """Forward the text held back, and return all text received."""
         if not self._heard:
             return ""
-        if self._filter is not None and (rest := self._filter.rest()):
-            self._tell(TextDelta(rest))
+        if self._filter is not None and (remainder := self._filter.rest()):
+            self._tell(TextDelta(remainder))
         return encodable("".join(self._heard))
 
 
@@ -223,8 +223,8 @@ class ModelCalls:
             return stream  # type: ignore[no-any-return]  # just looked
         if inspect.iscoroutine(stream):
             stream.close()  # it will not be awaited
-        what = f"The stream of {self.model.name} is not an async generator, but returns {_kind_of(stream)}"
-        raise ModelError(what, f"Write async def stream(self, request), with yield. {HOW_TO_YIELD}")
+        problem = f"The stream of {self.model.name} is not an async generator, but returns {_kind_of(stream)}"
+        raise ModelError(problem, f"Write async def stream(self, request), with yield. {HOW_TO_YIELD}")
 
     def _logged(self, request: Request, reply: Reply, seconds: float) -> Message:
         """Log the reply, its usage complete and without its markers, and return its message as logged."""
@@ -254,8 +254,8 @@ class ModelCalls:
         return ReplyLimit(self.model, request, run, self._budget, policies, comes_after_limit=comes_after_limit)
 
     def _not_a_delta(self, item: object) -> ModelError:
-        what = encodable(f"{self.model.name} yielded {repr(item)[:MAX_SHOWN]}, of type {type(item).__name__}")
-        return ModelError(what, HOW_TO_YIELD, run=self._log.run)
+        problem = encodable(f"{self.model.name} yielded {repr(item)[:MAX_SHOWN]}, of type {type(item).__name__}")
+        return ModelError(problem, HOW_TO_YIELD, run=self._log.run)
 
     def _failed(self, error: BaseException) -> ModelError:
         words = encodable(f"{type(error).__name__}: {error}")
@@ -285,8 +285,8 @@ class ModelCalls:
         try:
             return normalize_reply(reply, self._log.run)
         except (RecursionError, TypeError, ValueError) as error:
-            what = encodable(f"{type(error).__name__}: {error}")
-            raise ModelError(f"{self.model.name} gave a reply that no log can hold ({what})", run=self._log.run) from error
+            problem = encodable(f"{type(error).__name__}: {error}")
+            raise ModelError(f"{self.model.name} gave a reply that no log can hold ({problem})", run=self._log.run) from error
 
     def _keep_broken_off(
         self, request: Request, stream_buffer: StreamBuffer | None, reply: Reply | None, seconds: float
@@ -301,8 +301,8 @@ class ModelCalls:
             if self._markers:
                 message, _ = without_markers(message)
             _, metadata = self._log.run.streamed_reply or (None, {})
-            how: Any = {"stop_reason": BROKEN_OFF, "seconds": seconds, "metadata": metadata}
-            self._log.emit(e.ModelReplied, message=message, usage=usage, **how)
+            ending: Any = {"stop_reason": BROKEN_OFF, "seconds": seconds, "metadata": metadata}
+            self._log.emit(e.ModelReplied, message=message, usage=usage, **ending)
         elif usage != UNKNOWN:
             self._log.emit(e.ExtraUsage, usage=usage)
 
@@ -333,8 +333,8 @@ class ModelCalls:
         try:
             limit.count(_length(item))
         except OverLimit:
-            what = f"{self.model.name} went far over what was left of a limit, and was cut off"
-            raise ModelError(what, run=self._log.run) from None
+            problem = f"{self.model.name} went far over what was left of a limit, and was cut off"
+            raise ModelError(problem, run=self._log.run) from None
 
 
 def _length(item: ReplyDelta | Unshown) -> int:

@@ -45,9 +45,9 @@ def normalize_reply(reply: Reply, run: Run) -> Reply:
         message, metadata = bounded(reply.message), bounded_metadata(reply.metadata)
         kept = _through_json(_Kept(message, reply.usage, reply.stop_reason, metadata))
         reply = Reply(kept.message, kept.usage, kept.stop_reason, kept.metadata, reply.raw, reply.seconds)
-    known = known_secrets()
+    keys = known_secrets()
     # Ids last: those that held a secret may be equal once redacted.
-    message = _with_ids(redact(reply.message, known) if known else reply.message, run)
+    message = _with_ids(redact(reply.message, keys) if keys else reply.message, run)
     return reply if message is reply.message else replace(reply, message=message)
 
 
@@ -66,10 +66,10 @@ def _is_plain(reply: Reply) -> bool:
 
 
 def _is_plain_call(call: ToolCall) -> bool:
-    given = call.arguments
-    if call.provider_metadata is not None or not (call.name.isascii() and call.id.isascii()) or type(given) is not dict:
+    arguments = call.arguments
+    if call.provider_metadata is not None or not (call.name.isascii() and call.id.isascii()) or type(arguments) is not dict:
         return False
-    for name, value in given.items():
+    for name, value in arguments.items():
         if type(name) is not str or not name.isascii():
             return False
         kind = type(value)
@@ -101,7 +101,7 @@ def _with_ids(message: Message, run: Run) -> Message:
 
 def _may_be_of_inner(call_id: str, message: Message) -> bool:
     """Return whether the tool of another call of the reply may make a call with this id."""
-    return any(call_id.startswith(f"{other.id}.") for other in message.calls if other.id)
+    return any(call_id.startswith(f"{call.id}.") for call in message.calls if call.id)
 
 
 def _fresh_id(run: Run, used: set[str]) -> str:

@@ -46,7 +46,7 @@ class ReplyLimit:
         self._request = request
         self._run = run
         self._budget = budget
-        self._max_tokens = min((one.limit for one in policies if isinstance(one, MaxTokens)), default=None)
+        self._max_tokens = min((policy.limit for policy in policies if isinstance(policy, MaxTokens)), default=None)
         self._spare = SPARE_OF_AN_END if comes_after_limit else SPARE
         self._count = 0
         self._next = self._first = self._spare * CHARACTERS_A_TOKEN
@@ -65,29 +65,29 @@ class ReplyLimit:
     def _look(self) -> None:
         most = MAX_REPLY * CHARACTERS_A_TOKEN
         if self._count >= most:
-            what = f"{self._model.name}: the reply has no end: it was cut off after {self._count:,} characters"
-            raise BrokenReply(what, TryAgain(lead="Try again", rest="; or try another model"), run=self._run)
-        left = self._tokens_left()
-        if left is not None:
-            most = min(most, (MARGIN * max(0.0, left) + self._spare) * CHARACTERS_A_TOKEN)
+            problem = f"{self._model.name}: the reply has no end: it was cut off after {self._count:,} characters"
+            raise BrokenReply(problem, TryAgain(lead="Try again", rest="; or try another model"), run=self._run)
+        remaining = self._tokens_left()
+        if remaining is not None:
+            most = min(most, (MARGIN * max(0.0, remaining) + self._spare) * CHARACTERS_A_TOKEN)
             if self._count >= most:
                 raise OverLimit
         self._next = min(most, self._count * 2)
 
     def _tokens_left(self) -> float | None:
         """Return the tokens that may still come: what `max_tokens` leaves, or what the budget pays for."""
-        left: list[float] = []
+        amounts: list[float] = []
         if self._max_tokens is not None:
             used = self._run.own_usage
-            left.append(self._max_tokens - (used.input or 0) - (used.output or 0))
+            amounts.append(self._max_tokens - (used.input or 0) - (used.output or 0))
         dollars = self._budget.left()
         if dollars is not None and (cost := self._cost_of_a_token()):
-            left.append(dollars / cost)
-        return min(left, default=None)
+            amounts.append(dollars / cost)
+        return min(amounts, default=None)
 
     def _cost_of_a_token(self) -> float | None:
         """Return the dollars for one token of a reply; None while that is not known."""
         sample = Message("assistant", (Text("." * round(SAMPLE * CHARACTERS_A_TOKEN)),))
         messages = Message("assistant", ()), sample
-        without, with_it = (used_until_cut(self._model, self._request, one).cost for one in messages)
+        without, with_it = (used_until_cut(self._model, self._request, message).cost for message in messages)
         return None if without is None or with_it is None else (with_it - without) / SAMPLE

@@ -44,9 +44,9 @@ def check_gates(run: Run, gates: Iterable[Gate] = (), names: Iterable[str] = ())
     """Raise `SettingsError` if a gate of the run is missing. ``names``: of gates that are here too."""
     missing = missing_gates(run, [*map(name_of_gate, gates), *names])
     if missing:
-        had, them = had_told(run, "gate", missing)
+        subject, them = had_told(run, "gate", missing)
         raise SettingsError(
-            f"{had}, which you did not pass",
+            f"{subject}, which you did not pass",
             GiveGates(tuple(missing), tuple(names_of_gates(run)), lead=f"Define {them}, then pass {them}"),
         )
 
@@ -59,5 +59,5 @@ def had_told(run: Run, noun: str, missing: Sequence[str]) -> tuple[str, str]:
 
 def _digest(code: CodeType) -> str:
     """Return six hex digits of a function's instructions, names and constants."""
-    parts: list[Any] = [_digest(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+    parts: list[Any] = [_digest(constant) if isinstance(constant, CodeType) else repr(constant) for constant in code.co_consts]
     return hashlib.sha256(repr((code.co_code, code.co_names, parts)).encode()).hexdigest()[:6]

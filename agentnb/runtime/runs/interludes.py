@@ -76,8 +76,10 @@ class Interludes:
         if self._elicitation.book.handed_in or (earlier is not None and earlier.has_answer):
             return False
         asked = {event.question.id for event in self._since((RoundFinished,)) if isinstance(event, QuestionAsked)}
-        known = [one for one in self._lifecycle.log.run.questions if one.question.call_id == question.call_id]
-        answered = [one for one in known if one.outcome == "answered" and one.by == "program" and one.question.id in asked]
+        questions = [item for item in self._lifecycle.log.run.questions if item.question.call_id == question.call_id]
+        answered = [
+            item for item in questions if item.outcome == "answered" and item.by == "program" and item.question.id in asked
+        ]
         return len(answered) >= MAX_ANSWERS
 
     def _since_change(self, place: str) -> list[AnyEvent]:
@@ -87,8 +89,8 @@ class Interludes:
         """
         since = [*self._since(_CHANGES)][::-1]
         asked = [event.question.id for event in since if isinstance(event, QuestionAsked) and event.question.call_id == place]
-        known = {one.question.id: one for one in self._lifecycle.log.run.questions}
-        put_off = {question_id for question_id in asked[:-1] if known[question_id].as_answer().declined}
+        records = {record.question.id: record for record in self._lifecycle.log.run.questions}
+        put_off = {question_id for question_id in asked[:-1] if records[question_id].as_answer().declined}
         return [event for event in since if not (isinstance(event, QuestionAsked) and event.question.id in put_off)]
 
     def _since(self, kinds: tuple[type[Any], ...]) -> Iterator[AnyEvent]:

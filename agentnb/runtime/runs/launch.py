@@ -283,8 +283,8 @@ class PendingRun:
         servers = budget.servers
         if self.recovered is not None:
             check_configured(servers, self.server_tools, self.recovered)
-        given = (*(options.permissions or NO_RULES).rules, *self.rule_list.rules)
-        return RunServers(log, servers.resolved(self.server_tools), servers, work_dir, given)
+        rules = (*(options.permissions or NO_RULES).rules, *self.rule_list.rules)
+        return RunServers(log, servers.resolved(self.server_tools), servers, work_dir, rules)
 
     def _check_left(self) -> None:
         """Raise `SettingsError` if nothing is left to spend; a recovered run ends at its own limit by itself."""
@@ -407,15 +407,15 @@ def _without_person(options: RunOptions) -> RunOptions:
 
 def _usual_mode(host: Host) -> ApprovalMode:
     """Return the mode of a top-level run that is given none: that of its host, else of the environment."""
-    given = "" if host.approval_mode is None else host.approval_mode()
-    return ApprovalMode.of(given or agent_mode() or RULES)
+    mode = "" if host.approval_mode is None else host.approval_mode()
+    return ApprovalMode.of(mode or agent_mode() or RULES)
 
 
 def _log_of(options: RunOptions, recovered: Run | None) -> EventLog:
     """Return the log of a new run, or of the ``recovered`` one."""
     if nested_levels.get() >= MAX_LEVELS:
-        what = f"Runs are nested {MAX_LEVELS} levels deep: a tool of each began the next"
-        raise NestedTooDeep(what, "Give the innermost agent other tools, or no tool that begins runs")
+        problem = f"Runs are nested {MAX_LEVELS} levels deep: a tool of each began the next"
+        raise NestedTooDeep(problem, "Give the innermost agent other tools, or no tool that begins runs")
     watchers: tuple[Watcher, ...] = () if options.watch is None else (options.watch,)
     if recovered is not None:
         return EventLog(recovered.id, parent_id=recovered.parent_id, watchers=watchers, run=recovered, store=options.store)

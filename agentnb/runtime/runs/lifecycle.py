@@ -101,7 +101,7 @@ class Lifecycle:
         self._over = False
         self._started = perf_counter()
         rounds = self.log.run.rounds
-        self._seconds_before = sum(one.seconds or 0.0 for one in rounds) if rounds else self.clock.taken
+        self._seconds_before = sum(record.seconds or 0.0 for record in rounds) if rounds else self.clock.taken
         """Seconds that the run took in earlier processes, which died."""
 
     async def run(self, pending: Orchestrated, first: e.AnyEvent) -> Run:
@@ -434,8 +434,8 @@ class Lifecycle:
     def _write_failure(self, error: BaseException, where: str) -> None:
         run = self.log.run
         if run.events and run.error is None and run.should_continue:
-            place = failure_place(run, where if where in ("store", "mcp") else self._component)
-            self.log.emit(e.ErrorRaised, error=run_error(error), where=where, **place)
+            failed_at = failure_place(run, where if where in ("store", "mcp") else self._component)
+            self.log.emit(e.ErrorRaised, error=run_error(error), where=where, **failed_at)
         self._close("failed", "error", "error")
 
     @property
@@ -501,8 +501,8 @@ class Lifecycle:
         self.settle()
         self.log_nested_usage()
         seconds = perf_counter() - self._started + self._seconds_before
-        how: Any = {"status": status, "stop_reason": stop_reason, "last_round": last_round, "seconds": seconds}
+        ending: Any = {"status": status, "stop_reason": stop_reason, "last_round": last_round, "seconds": seconds}
         log = self.log
-        for assessment in assessments_at(log.run, e.RunFinished(log.seq, now(UTC), log.id, log.parent_id, **how)):
+        for assessment in assessments_at(log.run, e.RunFinished(log.seq, now(UTC), log.id, log.parent_id, **ending)):
             log.emit(OutcomeGiven, assessment=assessment)
-        log.emit(e.RunFinished, **how, totals=log.totals())
+        log.emit(e.RunFinished, **ending, totals=log.totals())

@@ -143,8 +143,8 @@ class _OrchestratedRun(PendingRun):
     @property
     def rule_scope(self) -> Iterable[Any]:
         """Its servers, and the toolboxes and agents of its steps."""
-        what = self._orchestration
-        return (*what.server_tools, *(what.rule_scope or (what.make,)))
+        source = self._orchestration
+        return (*source.server_tools, *(source.rule_scope or (source.make,)))
 
     def check(self) -> None:
         """Raise `SettingsError` for what cannot work within the budget of a new run."""
@@ -157,26 +157,26 @@ class _OrchestratedRun(PendingRun):
 
     def started(self) -> RunStarted:
         """Return the first event of a new run, already redacted."""
-        what, options, log = self._orchestration, self.context.options, self.context.log
-        limits: dict[str, Any] = {name: value for name in ("max_seconds", OWN) if (value := getattr(what, name)) is not None}
-        if what.limits_of_file:
-            limits[OF_FILE] = list(what.limits_of_file)
+        source, options, log = self._orchestration, self.context.options, self.context.log
+        limits: dict[str, Any] = {name: value for name in ("max_seconds", OWN) if (value := getattr(source, name)) is not None}
+        if source.limits_of_file:
+            limits[OF_FILE] = list(source.limits_of_file)
         started = RunStarted(
             seq=0,
             at=datetime.now(UTC),
             run_id=log.id,
             parent_id=log.parent_id,
             schema=SCHEMA,
-            run_kind=what.run_kind,
+            run_kind=source.run_kind,
             prompt=user(encodable(self._prompt)),
-            agent=encodable(what.name),
+            agent=encodable(source.name),
             model="",
             settings={
-                **(what.settings if what.is_plain else plain_data(dict(what.settings))),
+                **(source.settings if source.is_plain else plain_data(dict(source.settings))),
                 **limits,
                 **self.logged_settings,
             },
-            tags=tuple([encodable(one) for one in options.tags]),
+            tags=tuple([encodable(tag) for tag in options.tags]),
             context_type=options.context_type,
             entity=options.entity,
             notebook=options.notebook,

@@ -100,18 +100,18 @@ class Sightings:
         return {spec.name: spec for event in reversed(having) for spec in event.tools}
 
     def _changes_since_log(self, tool: MCPTool) -> Changes:
-        found: Changes = {}
+        changes: Changes = {}
         server, settings_then = tool.live.server, self._log.run.settings
         logged = settings_then.get(SERVERS)
         entry = logged.get(server.name) if isinstance(logged, dict) else None
         if isinstance(entry, dict) and {**entry, "tools": 0} != {**redact(encodable_data(server.as_logged)), "tools": 0}:
             shown = servers_of_log(settings_then).get(server.name)
-            found["server"] = "" if shown is None else shown.target
-        now = redact(tool.spec)
-        then = self._specs.setdefault(now.name, now)
-        if (then.description, then.input_schema) != (now.description, now.input_schema):
-            found["tool"] = diff(text_of(then), text_of(now))
-        return found
+            changes["server"] = "" if shown is None else shown.target
+        spec = redact(tool.spec)
+        logged_spec = self._specs.setdefault(spec.name, spec)
+        if (logged_spec.description, logged_spec.input_schema) != (spec.description, spec.input_schema):
+            changes["tool"] = diff(text_of(logged_spec), text_of(spec))
+        return changes
 
 
 def note(tools: Iterable[MCPTool], since_log: Callable[[MCPTool], Changes] = lambda tool: {}) -> None:
@@ -122,26 +122,26 @@ def note(tools: Iterable[MCPTool], since_log: Callable[[MCPTool], Changes] = lam
     looked = set[Path]()
     for tool in tools:
         sights = _sights(tool)
-        for now, paths in sights.values():
+        for sight, paths in sights.values():
             for path in paths:
                 if path not in looked:
-                    _look(path, now if path == paths[0] else None)
+                    _look(path, sight if path == paths[0] else None)
                     looked.add(path)
         tool.changes = partial(_changes, sights, since_log(tool))
 
 
 def _changes(sights: Sights, since_log: Changes) -> Changes:
     """Return what has changed; what the person has accepted since then no longer counts as changed since the log."""
-    found: Changes = {}
-    for what, (now, paths) in sights.items():
+    changes: Changes = {}
+    for subject, (sight, paths) in sights.items():
         seen = [*filter(None, map(_known.get, paths))]
-        same = [one for one in seen if one.identity == now.identity]
+        same = [earlier for earlier in seen if earlier.identity == sight.identity]
         if seen and not same:
             before = seen[0].text
-            found[what] = (before if what == "server" else diff(before, now.text)) or since_log.get(what, "")
-        elif what in since_log and not any(one.is_accepted for one in same):
-            found[what] = since_log[what]
-    return found
+            changes[subject] = (before if subject == "server" else diff(before, sight.text)) or since_log.get(subject, "")
+        elif subject in since_log and not any(earlier.is_accepted for earlier in same):
+            changes[subject] = since_log[subject]
+    return changes
 
 
 def accept(server: MCPServer, tools: Iterable[MCPTool]) -> bool:
@@ -153,11 +153,11 @@ def accept(server: MCPServer, tools: Iterable[MCPTool]) -> bool:
     check_person(ACCEPTING, is_lasting=True)
     before = _look(_path_of(server.name))
     kept = [] if before is None or not before.identity else [_replace(_path_of(server.name, before.identity), before)]
-    taken = {_path_of(server.name): _seen_server(server)}
+    accepted = {_path_of(server.name): _seen_server(server)}
     for tool in tools:
-        now, (path,) = _sights(tool)["tool"]
-        taken[path] = now
-    kept += [_replace(path, replace(now, is_accepted=True)) for path, now in taken.items()]
+        sight, (path,) = _sights(tool)["tool"]
+        accepted[path] = sight
+    kept += [_replace(path, replace(sight, is_accepted=True)) for path, sight in accepted.items()]
     return all(kept)
 
 
@@ -168,9 +168,9 @@ def forget() -> None:
 
 def compared_tools(live: LiveServer, tools: Iterable[t.Tool]) -> tuple[MCPTool, ...]:
     """Return the tools of a server with what has changed of them since they were first seen, if they were."""
-    found = found_tools(live, tools).usable
-    note(found)
-    return found
+    usable = found_tools(live, tools).usable
+    note(usable)
+    return usable
 
 
 def diff(before: str, now: str) -> str:
@@ -211,18 +211,18 @@ def _path_of(name: str, *parts: str) -> Path:
 
 def _look(path: Path, now: FirstSight | None = None) -> FirstSight | None:
     """Return what a file holds: this, if it is not there yet. Where it cannot be written, it holds in this process."""
-    found = _known.get(path, now)
+    sight = _known.get(path, now)
     try:
         if now is not None and not path.exists():
             create_file(path, msgspec.json.encode(now))
-        found = msgspec.json.decode(path.read_bytes(), type=FirstSight)
+        sight = msgspec.json.decode(path.read_bytes(), type=FirstSight)
     except msgspec.DecodeError:
-        found = UNREADABLE
+        sight = UNREADABLE
     except OSError:
         pass
-    if found is not None:
-        _known[path] = found
-    return found
+    if sight is not None:
+        _known[path] = sight
+    return sight
 
 
 def _replace(path: Path, now: FirstSight) -> bool:

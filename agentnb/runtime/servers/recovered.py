@@ -22,16 +22,16 @@ def changed_servers(run: Run, items: Iterable[ServerTools]) -> Iterator[tuple[st
     logged = servers_of_log(run.settings)
     for name, server in {item.name: item.server for item in items}.items():
         if server is not None and name in logged and logged[name].target != redact(server.target):
-            what = f"The MCP server {name} is {one_line(server.target)} now, and was {one_line(logged[name].target)}"
-            yield f"{what} when the run began", "Its tools ask again, whatever was allowed before"
+            change = f"The MCP server {name} is {one_line(server.target)} now, and was {one_line(logged[name].target)}"
+            yield f"{change} when the run began", "Its tools ask again, whatever was allowed before"
 
 
 def check_configured(servers: Servers, items: Iterable[ServerTools], run: Run) -> None:
     """Raise `SettingsError`, with the command or address that the log of a run has, for a server that is not configured."""
-    logged, known = servers_of_log(run.settings), servers.configuration.known
+    logged, configured = servers_of_log(run.settings), servers.configuration.known
     for item in items:
-        if item.server is None and item.name not in known and item.name in logged:
+        if item.server is None and item.name not in configured and item.name in logged:
             servers.configuration.check()
-            had = f"the MCP server {item.name} ({one_line(logged[item.name].target)})"
-            what = f"Run {run.id} had {had}, which is not configured here"
-            raise SettingsError(what, AddServer(name=item.name, lead="A log starts no command. If you trust it, configure it"))
+            server = f"the MCP server {item.name} ({one_line(logged[item.name].target)})"
+            why = f"Run {run.id} had {server}, which is not configured here"
+            raise SettingsError(why, AddServer(name=item.name, lead="A log starts no command. If you trust it, configure it"))

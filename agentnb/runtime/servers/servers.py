@@ -59,8 +59,8 @@ class Servers:
 
         Raises `SettingsError` for a server that is not configured.
         """
-        found = [one if one.server else replace(one, server=self.configuration.server(one.name)) for one in items]
-        return tuple(dict.fromkeys(found))
+        resolved = [item if item.server else replace(item, server=self.configuration.server(item.name)) for item in items]
+        return tuple(dict.fromkeys(resolved))
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -71,13 +71,13 @@ class Servers:
         check_person(CONFIGURING, is_lasting=True)
         before = self.configuration.known
         yield
-        now = self.configuration.known
-        for server in now.values():
+        after = self.configuration.known
+        for server in after.values():
             keep_secret(server)
-        gone = [server for name, server in before.items() if now.get(name) != server]
+        gone = [server for name, server in before.items() if after.get(name) != server]
         with self._lock:
-            chosen = [one for one in self._used if one.server in gone]
-            self._used = [one for one in self._used if one not in chosen]
+            chosen = [live for live in self._used if live.server in gone]
+            self._used = [live for live in self._used if live not in chosen]
         self._end(chosen, for_good=True)
 
     def live(self, item: ServerTools, work_dir: Path) -> LiveServer:
@@ -87,11 +87,11 @@ class Servers:
         """
         server = item.server or self.configuration.server(item.name)
         with self._lock:
-            known = next((one for one in self._used if one.server == server and one.work_dir == work_dir), None)
-            if known is None:
-                known = LiveServer(server, self, work_dir)
-                self._used.append(known)
-            return known
+            live = next((used for used in self._used if used.server == server and used.work_dir == work_dir), None)
+            if live is None:
+                live = LiveServer(server, self, work_dir)
+                self._used.append(live)
+            return live
 
     @property
     def used(self) -> tuple[LiveServer, ...]:
@@ -116,15 +116,15 @@ class Servers:
 
     def filled(self, server: MCPServer) -> MCPServer:
         """Return the server with the values of its variables, which no log will hold. Raises `SettingsError`."""
-        known = values(server)
-        redact_values(known)
-        for name, text in known.items():
+        texts = values(server)
+        redact_values(texts)
+        for name, text in texts.items():
             if name.startswith(FILE) and text:
                 Key(name, text, f"the MCP server {server.name}")
         keep_secret(server)
-        found = expanded(server, known)
-        keep_secret(found)
-        return found
+        filled = expanded(server, texts)
+        keep_secret(filled)
+        return filled
 
     def ask(self, live: LiveServer, make: Callable[[Client], Awaitable[T]]) -> T:
         """Make a request of a server for the person, who waits: within its time limit, and an interrupt ends it. Blocks.
@@ -181,8 +181,8 @@ class Servers:
     def stop(self, name: str) -> bool:
         """End the connections of a server; return whether there were any. Blocks."""
         check_person("Stopping an MCP server")
-        chosen = [one for one in self._used if one.server.name == name]
-        was_running = any(one.state in ("starting", "ready") for one in chosen)
+        chosen = [live for live in self._used if live.server.name == name]
+        was_running = any(live.state in ("starting", "ready") for live in chosen)
         self._end(chosen)
         return was_running
 

@@ -100,7 +100,7 @@ class NestedRuns:
     def count_spent(self, budget: Budget) -> None:
         """Count what nested runs spent in a process that died before it was logged here."""
         store = self._log.store
-        ids = [one.nested for one in self._log.run.events if isinstance(one, w.StepStarted) and one.nested]
+        ids = [event.nested for event in self._log.run.events if isinstance(event, w.StepStarted) and event.nested]
         if ids and isinstance(store, ReopeningStore):  # in this order: the check of a protocol takes long
             stored: list[Run] = [store.load(run_id) for run_id in dict.fromkeys(ids) if store.has(run_id)]
             own = [run for run in stored if run.parent_id == self._log.id]  # not those of a run that this one continues
@@ -148,8 +148,8 @@ class NestedRuns:
         """Return the store with the log of a nested run; raises `SettingsError` if there is none."""
         store = self._log.store
         if not isinstance(store, ReopeningStore):
-            what = f"The log of the nested run {run_id} cannot be found: there is no store"
-            raise SettingsError(what, "Give it: RunOptions(store=Store(...))")
+            problem = f"The log of the nested run {run_id} cannot be found: there is no store"
+            raise SettingsError(problem, "Give it: RunOptions(store=Store(...))")
         return store
 
 

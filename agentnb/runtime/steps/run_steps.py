@@ -55,10 +55,10 @@ class RunSteps:
         except Suspended:
             raise
         except TimeoutError as error:
-            left = nested.logged(run_id)  # what it did so far
-            given = None if left is None else output(left)
+            partial = nested.logged(run_id)  # what it did so far
+            partial_output = None if partial is None else output(partial)
             words = f"It took longer than {seconds:g} s" if limit.expired() else encodable(str(error))
-            self._finish(path, "failed", began, output=given, error=words)
+            self._finish(path, "failed", began, output=partial_output, error=words)
             raise
         except AgentnbError as error:
             self._finish(path, "failed", began, error=encodable(str(error)))

@@ -49,17 +49,17 @@ class SideBySide:
 
     async def cancel(self, tasks: Iterable[Running], reason: str) -> None:
         """Cancel tasks, and give them a moment to end; one that ignores it is left behind, and holds no run."""
-        known = tuple(tasks)
-        for task in known:
+        pending = tuple(tasks)
+        for task in pending:
             if reason:
                 self._reasons[task] = reason
             task.cancel()
             task.add_done_callback(_retrieve)
         for _ in range(MAX_TURNS):
-            if all(task.done() for task in known):
+            if all(task.done() for task in pending):
                 return
             await asyncio.sleep(0)  # a timer could change the order of others that end at the same time
-        if (await asyncio.wait(known, timeout=CLEANUP_SECONDS))[1] and (note := self._note_left()):
+        if (await asyncio.wait(pending, timeout=CLEANUP_SECONDS))[1] and (note := self._note_left()):
             note()
 
     async def within(self, limit: asyncio.Timeout, work: Coroutine[Any, Any, Any]) -> Any:
@@ -95,15 +95,15 @@ class SideBySide:
         once. ``first``: until one has ended, well or not. What is no failure of a step is raised at once, in every mode; a run
         that is being suspended waits for the others, as their work would be lost.
         """
-        known, ended, reason = tuple(tasks), list[Running](), NOT_NEEDED
-        left: set[Running] = set(known)
+        ordered, ended, reason = tuple(tasks), list[Running](), NOT_NEEDED
+        remaining: set[Running] = set(ordered)
         context = copy_context()  # one for all, which are as many as there are tasks
-        for task in known:  # in the order in which they end, also within one turn of the loop
+        for task in ordered:  # in the order in which they end, also within one turn of the loop
             task.add_done_callback(ended.append, context=context)
         until = asyncio.FIRST_COMPLETED if mode == "first" else asyncio.FIRST_EXCEPTION
         try:
-            while left:
-                _, left = await asyncio.wait(left, return_when=until)
+            while remaining:
+                _, remaining = await asyncio.wait(remaining, return_when=until)
                 for task in ended:
                     _raise_at_once(task, mode)
                 if mode == "first" and any(map(has_ended, ended)):
@@ -113,8 +113,8 @@ class SideBySide:
             reason = self.reason_after(error)
             raise
         finally:
-            await self.cancel((task for task in known if task in left), reason)  # in their order
-        for task in known:
+            await self.cancel((task for task in ordered if task in remaining), reason)  # in their order
+        for task in ordered:
             failure = None if task.cancelled() else task.exception()
             if failure is not None:
                 raise failure
@@ -128,14 +128,14 @@ def begun(work: Work, items: Sequence[Any], most: int | None = None, mode: Mode 
     free = None if most is None or most >= len(items) else asyncio.Semaphore(most)
     is_over = False
 
-    async def in_turn(one: Any) -> Any:
+    async def in_turn(item: Any) -> Any:
         nonlocal is_over
         assert free is not None, "else there are no turns"
         async with free:
             if is_over:
                 raise asyncio.CancelledError
             try:
-                output = await work(one)
+                output = await work(item)
             except (Suspended, asyncio.CancelledError):  # which end no wait
                 raise
             except BaseException:
@@ -144,7 +144,7 @@ def begun(work: Work, items: Sequence[Any], most: int | None = None, mode: Mode 
             is_over = is_over or mode == "first"
             return output
 
-    return [asyncio.ensure_future(work(one) if free is None else in_turn(one)) for one in items]
+    return [asyncio.ensure_future(work(item) if free is None else in_turn(item)) for item in items]
 
 
 def has_ended(task: Running) -> bool:

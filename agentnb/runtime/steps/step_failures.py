@@ -72,9 +72,9 @@ def of_run(run: Run) -> StepFailure:
     kind = getattr(errors, error.type, object) if error is not None else object
     kind = kind if isinstance(kind, type) else object
     words = {reason, run.status, *(("timeout",) if reason == "max_seconds" else ()), *_words_of(kind)}
-    told = error.message if error else f"its run ended as {run.status}: {reason}"
+    message = error.message if error else f"its run ended as {run.status}: {reason}"
     is_final = reason in NEVER_RETRIED or issubclass(kind, SettingsError)
-    return StepFailure(encodable(told), frozenset(words), _advice_for_step(error.advice if error else ()), is_final)
+    return StepFailure(encodable(message), frozenset(words), _advice_for_step(error.advice if error else ()), is_final)
 
 
 def of_error(error: BaseException, timeout: float | None = None) -> StepFailure:
@@ -105,7 +105,7 @@ def error_for(word: str) -> AgentnbError:
 
 def _advice_for_step(advice: Iterable[AnyAdvice]) -> tuple[AnyAdvice, ...]:
     """Return the advice of an agent's error for its step: no conversation of a workflow is continued."""
-    return tuple([Plain(f"{one.lead}{one.rest}") if isinstance(one, TryAgain | StartAgain) else one for one in advice])
+    return tuple([Plain(f"{item.lead}{item.rest}") if isinstance(item, TryAgain | StartAgain) else item for item in advice])
 
 
 def _words_of(kind: type) -> Iterable[str]:

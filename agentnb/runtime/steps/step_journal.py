@@ -32,11 +32,11 @@ class StepJournal:
 
     def take(self, kind: type[Taken], step: str) -> Taken | None:
         """Return the next event of the step if it is of this kind, and count it as come to."""
-        left = self.left.get(step)
-        if not left or type(left[0]) is not kind:
+        events = self.left.get(step)
+        if not events or type(events[0]) is not kind:
             return None
-        event: Taken = left.popleft()
-        if not left:
+        event: Taken = events.popleft()
+        if not events:
             del self.left[step]
         return event
 
@@ -56,8 +56,8 @@ class StepJournal:
 
     def is_next(self, kind: type[Event], step: str) -> bool:
         """Return whether the next event of the step is of this kind."""
-        left = self.left.get(step)
-        return bool(left) and type(left[0]) is kind  # type: ignore[index]  # not empty
+        events = self.left.get(step)
+        return bool(events) and type(events[0]) is kind  # type: ignore[index]  # not empty
 
     def pass_over(self, block: str, before: int) -> Counter[str]:
         """Count the events of steps within a block as come to, up to the event of the log with this number.
@@ -71,11 +71,11 @@ class StepJournal:
 
     def pass_over_step(self, step: str, before: int) -> int:
         """Count the events of a step as come to, up to the event with this number; return how often it was begun there."""
-        left, begun = self.left.get(step), 0
-        while left and left[0].seq < before:
-            event = left.popleft()
+        events, begun = self.left.get(step), 0
+        while events and events[0].seq < before:
+            event = events.popleft()
             begun += isinstance(event, w.StepStarted) and event.attempt == 1
-        if left is not None and not left:
+        if events is not None and not events:
             del self.left[step]
         return begun
 

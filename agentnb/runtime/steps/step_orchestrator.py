@@ -55,8 +55,8 @@ class StepOrchestrator:
         async def attempt(_: object) -> Any:
             return await work()
 
-        with self._own_step(step) as place:
-            return await self.steps.attempts(StepTerms(kind=kind), place, attempt, inputs=plain_data(inputs), title=title)
+        with self._own_step(step) as own_place:
+            return await self.steps.attempts(StepTerms(kind=kind), own_place, attempt, inputs=plain_data(inputs), title=title)
 
     async def run(
         self,
@@ -74,18 +74,18 @@ class StepOrchestrator:
         dead process had begun is resumed; one that had ended is loaded. What it asks reaches the person of this run, which is
         suspended with it. Raises `StepFailed` if the nested run cannot begin.
         """
-        with self._own_step(step) as place:
-            return await self.steps.nested_run(StepTerms(kind=kind), place, runnable, prompt, options, title=title)
+        with self._own_step(step) as own_place:
+            return await self.steps.nested_run(StepTerms(kind=kind), own_place, runnable, prompt, options, title=title)
 
     async def together(self, *steps: Awaitable[T]) -> list[T]:
         """Await steps side by side. If one raises, the others are cancelled, and awaited, before the error is raised."""
         outputs: dict[int, T] = {}
 
-        async def kept(place: int) -> None:
-            outputs[place] = await steps[place]
+        async def keep(index: int) -> None:
+            outputs[index] = await steps[index]
 
-        await self.steps.side_by_side.all_or_none(kept, range(len(steps)))
-        return [outputs[place] for place in range(len(steps))]
+        await self.steps.side_by_side.all_or_none(keep, range(len(steps)))
+        return [outputs[index] for index in range(len(steps))]
 
     # For the lifecycle
 
@@ -118,11 +118,11 @@ class StepOrchestrator:
     def _verdict(self) -> Stop:
         spent = self.steps.budget.exhausted()
         steps = self.log.run.step_records.values()
-        failed = [one for one in steps if one.status == "failed"]
-        if spent is not None and (failed or any(one.status == "skipped" for one in steps)):
+        failed = [record for record in steps if record.status == "failed"]
+        if spent is not None and (failed or any(record.status == "skipped" for record in steps)):
             return Stop(spent.name, "limited", limit=spent.limit)
         if failed:
-            words = "; ".join(f"step {one.id}: {one.error}" for one in failed)
+            words = "; ".join(f"step {record.id}: {record.error}" for record in failed)
             return Stop("step_failed", "failed", problem=words, hint="The logs of its nested runs say why")
         return Stop("completed")
 
@@ -135,8 +135,8 @@ class StepOrchestrator:
         if not isinstance(step, str) or not step or encodable(step) != step:
             raise SettingsError(f"{step!r} is not the id of a step", "Give each step of a run a text of its own")
         if step in self._taken:
-            what = f"Step {step} was begun already"
-            raise SettingsError(what, "Give each step of a run an id of its own, such as item-1")
+            problem = f"Step {step} was begun already"
+            raise SettingsError(problem, "Give each step of a run an id of its own, such as item-1")
         self._taken.add(step)
         try:
             yield Place(step)

@@ -190,7 +190,7 @@ class StepRunner:
         """Log the end of steps that wait for the person, within a block that failed or all: no answer is needed any more."""
         for path in reversed([*self._open]):
             if not block or path.startswith(f"{block}/"):
-                for question in [one for one in self.log.run.waiting if one.call_id == path]:
+                for question in [question for question in self.log.run.waiting if question.call_id == path]:
                     self.elicitation.withdraw(question.id)
                     self.elicitation.book.withdraw(question.id)  # of an earlier process, or of a nested run
                 self._finish(path, "cancelled", reason=reason)

@@ -34,8 +34,8 @@ class RunInterrupted(KeyboardInterrupt):
     """The person interrupted an awaited run. ``closed``: whether its log is already closed."""
 
     def __init__(self, *, closed: bool) -> None:
-        what = "its log is closed" if closed else "it ends when its tool lets go of the event loop"
-        super().__init__(f"the run was stopped, and {what}")
+        state = "its log is closed" if closed else "it ends when its tool lets go of the event loop"
+        super().__init__(f"the run was stopped, and {state}")
         self.closed = closed
 
 
@@ -265,11 +265,11 @@ class Foreground:
         A signal of `end_tool` stops only the runs nested in its target, which is already stopped.
         """
         waiting = list(self._with_outer())
-        meant = [place for place, one in enumerate(waiting) if one._hears()]
-        for one in waiting[: meant[-1] if meant else None]:
-            one._interrupted = True
-            one._jobs.put(None)
-            one._stop_once()
+        meant = [index for index, foreground in enumerate(waiting) if foreground._hears()]
+        for foreground in waiting[: meant[-1] if meant else None]:
+            foreground._interrupted = True
+            foreground._jobs.put(None)
+            foreground._stop_once()
         if self._is_in_tool(frame):
             raise KeyboardInterrupt
 
@@ -278,14 +278,14 @@ class Foreground:
         if self._signalled:
             self._signalled = False
             return True
-        self._echoes, had = max(self._echoes - 1, 0), self._echoes
-        return had > 0
+        self._echoes, echoes_before = max(self._echoes - 1, 0), self._echoes
+        return echoes_before > 0
 
     def _with_outer(self) -> Iterator[Foreground]:
-        one: Foreground | None = self
-        while one is not None:
-            yield one
-            one = one._outer
+        foreground: Foreground | None = self
+        while foreground is not None:
+            yield foreground
+            foreground = foreground._outer
 
     def _is_in_tool(self, frame: FrameType | None) -> bool:
         """Return whether the frame belongs to the tool or to code it calls, not to our code around it."""
