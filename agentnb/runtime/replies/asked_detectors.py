@@ -19,13 +19,13 @@ OPERATION = "detector"
 
 
 class AskedDetectors:
-    """The detectors of one run that ask its model."""
+    """Detectors of one run that ask its model."""
 
     def __init__(self, detectors: Iterable[FunctionDetector], calls: ModelCalls, log: EventLog) -> None:
         self._detectors, self._calls, self._log = tuple(detectors), calls, log
 
     async def look(self) -> None:
-        """Run each detector on the run so far, and log what it finds. One that fails is dropped with a warning."""
+        """Run each detector on the run so far, and log its findings. A detector that fails is dropped with a warning."""
         run = self._log.run
         for detector in self._detectors:
             try:
@@ -43,6 +43,6 @@ class AskedDetectors:
                 self._log.emit(FindingMade, **structs.asdict(finding))
 
     async def ask(self, text: str, *, system: str = "") -> str:
-        """Return what the run's model answers, outside the conversation. Raises `ModelError` if no answer comes."""
+        """Return the run's model's answer, outside the conversation. Raises `ModelError` without an answer."""
         reply = await call_beside(self._calls, side_question(text, system), OPERATION, self._log)
         return reply.message.text

@@ -1,4 +1,4 @@
-"""Makes a provider's reply fit for the log: each call has a unique id, and JSON can hold all of it.
+"""Normalizes a provider's reply for the log: each call has a unique id, and all of it can be encoded as JSON.
 
 A reply goes through JSON and back before anything reads it, so that the live run and the run loaded from its log are the same
 even if a model was careless: tuples, numbers that JSON lacks, lone surrogates.
@@ -22,7 +22,7 @@ from agentnb.settings import known_secrets
 
 
 class _Kept(msgspec.Struct):
-    """The part of a reply that is logged."""
+    """The logged part of a reply."""
 
     message: Message
     usage: Usage
@@ -38,15 +38,14 @@ _encode = msgspec.json.Encoder().encode
 def normalize_reply(reply: Reply, run: Run) -> Reply:
     """Return the reply as its log can hold it, redacted.
 
-    Each call without an id, or with one that the conversation has used before or may use for an inner call, gets a fresh
-    ``toolu_…`` id.
+    A call without an id, or with an id that the conversation has used or may use for an inner call, gets a new ``toolu_…`` id.
     """
     if not _is_plain(reply):
         message, metadata = bounded(reply.message), bounded_metadata(reply.metadata)
         kept = _through_json(_Kept(message, reply.usage, reply.stop_reason, metadata))
         reply = Reply(kept.message, kept.usage, kept.stop_reason, kept.metadata, reply.raw, reply.seconds)
     keys = known_secrets()
-    # Ids last: those that held a secret may be equal once redacted.
+    # Ids last: redaction may make two of them equal.
     message = _with_ids(redact(reply.message, keys) if keys else reply.message, run)
     return reply if message is reply.message else replace(reply, message=message)
 
@@ -105,7 +104,7 @@ def _may_be_of_inner(call_id: str, message: Message) -> bool:
 
 
 def _fresh_id(run: Run, used: set[str]) -> str:
-    # Derived, not random: a replayed run has the same ids. The run's own id keeps conversations apart.
+    # Derived, not random: a replayed run has the same ids. The run's own id separates conversations.
     stem = f"toolu_{run.id[-11:]}_{len(run.rounds)}_"
     number = len(used)
     while (fresh := f"{stem}{number}") in used or run.has_call_id(fresh):
