@@ -122,10 +122,10 @@ def note(tools: Iterable[MCPTool], since_log: Callable[[MCPTool], Changes] = lam
     looked = set[Path]()
     for tool in tools:
         sights = _sights(tool)
-        for sight, paths in sights.values():
+        for record, paths in sights.values():
             for path in paths:
                 if path not in looked:
-                    _look(path, sight if path == paths[0] else None)
+                    _look(path, record if path == paths[0] else None)
                     looked.add(path)
         tool.changes = partial(_changes, sights, since_log(tool))
 
@@ -133,12 +133,12 @@ def note(tools: Iterable[MCPTool], since_log: Callable[[MCPTool], Changes] = lam
 def _changes(sights: Sights, since_log: Changes) -> Changes:
     """Return the changes; those that the person has accepted since then do not count as changed since the log."""
     changes: Changes = {}
-    for subject, (sight, paths) in sights.items():
+    for subject, (record, paths) in sights.items():
         seen = [*filter(None, map(_known.get, paths))]
-        same = [earlier for earlier in seen if earlier.identity == sight.identity]
+        same = [earlier for earlier in seen if earlier.identity == record.identity]
         if seen and not same:
             before = seen[0].text
-            changes[subject] = (before if subject == "server" else diff(before, sight.text)) or since_log.get(subject, "")
+            changes[subject] = (before if subject == "server" else diff(before, record.text)) or since_log.get(subject, "")
         elif subject in since_log and not any(earlier.is_accepted for earlier in same):
             changes[subject] = since_log[subject]
     return changes
@@ -154,9 +154,9 @@ def accept(server: MCPServer, tools: Iterable[MCPTool]) -> bool:
     kept = [] if before is None or not before.identity else [_replace(_path_of(server.name, before.identity), before)]
     accepted = {_path_of(server.name): _seen_server(server)}
     for tool in tools:
-        sight, (path,) = _sights(tool)["tool"]
-        accepted[path] = sight
-    kept += [_replace(path, replace(sight, is_accepted=True)) for path, sight in accepted.items()]
+        record, (path,) = _sights(tool)["tool"]
+        accepted[path] = record
+    kept += [_replace(path, replace(record, is_accepted=True)) for path, record in accepted.items()]
     return all(kept)
 
 
@@ -210,18 +210,18 @@ def _path_of(name: str, *parts: str) -> Path:
 
 def _look(path: Path, now: FirstSight | None = None) -> FirstSight | None:
     """Return the content of a file, creating it with ``now`` if it is missing. If it cannot be written, keep it in memory."""
-    sight = _known.get(path, now)
+    record = _known.get(path, now)
     try:
         if now is not None and not path.exists():
             create_file(path, msgspec.json.encode(now))
-        sight = msgspec.json.decode(path.read_bytes(), type=FirstSight)
+        record = msgspec.json.decode(path.read_bytes(), type=FirstSight)
     except msgspec.DecodeError:
-        sight = UNREADABLE
+        record = UNREADABLE
     except OSError:
         pass
-    if sight is not None:
-        _known[path] = sight
-    return sight
+    if record is not None:
+        _known[path] = record
+    return record
 
 
 def _replace(path: Path, now: FirstSight) -> bool:
