@@ -35,14 +35,14 @@ def used_until_cut(model: Any, request: Request, heard: Message) -> Usage:
     """
     reckon = getattr(model, "used_until_cut", None)
     try:
-        found = checked(reckon(request, heard) if callable(reckon) else None)
+        usage = checked(reckon(request, heard) if callable(reckon) else None)
     except Exception:  # another error is being raised; do not mask it
         return UNKNOWN
-    return found if found == UNKNOWN else replace(found, estimated=True)
+    return usage if usage == UNKNOWN else replace(usage, estimated=True)
 
 
 def capabilities_of(model: Any) -> Capabilities:
     """Return the capabilities that the model reports, or the defaults."""
     capabilities = getattr(model, "capabilities", None)
-    found = capabilities() if callable(capabilities) else None
-    return found if isinstance(found, Capabilities) else ASSUMED
+    reported = capabilities() if callable(capabilities) else None
+    return reported if isinstance(reported, Capabilities) else ASSUMED

@@ -46,15 +46,15 @@ def _images(parts: Iterable[object]) -> int:
 
 
 def _without_images(part: AnyPart) -> AnyPart:
-    if not isinstance(part, ToolResult) or not any(isinstance(one, Image) for one in part.parts):
+    if not isinstance(part, ToolResult) or not any(isinstance(item, Image) for item in part.parts):
         return part
-    return replace(part, parts=tuple([one for one in part.parts if not isinstance(one, Image)]))
+    return replace(part, parts=tuple([item for item in part.parts if not isinstance(item, Image)]))
 
 
 def tokens_of_tools(tools: tuple[ToolSpec, ...]) -> int:
     """Estimate the tokens of the tools' descriptions."""
-    told = [replace(tool, effects=(), role=None) if tool.effects or tool.role else tool for tool in tools]  # they are not sent
-    return round(len(_encode(told)) / CHARACTERS_A_TOKEN) if told else 0
+    bare = [replace(tool, effects=(), role=None) if tool.effects or tool.role else tool for tool in tools]  # they are not sent
+    return round(len(_encode(bare)) / CHARACTERS_A_TOKEN) if bare else 0
 
 
 def about(request: Request, message: Message) -> Usage:

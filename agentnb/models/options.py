@@ -152,14 +152,14 @@ def read_options(name: str, given: Iterable[tuple[str, str]], known: frozenset[s
 def named(options: Options) -> str:
     """Return the options that differ from the defaults, as they are written in a name; empty if none does."""
     usual = Options()
-    told = []
+    pieces = []
     for field in fields(Options):
         value = getattr(options, field.name)
         if value == getattr(usual, field.name) or field.name in UNNAMED:
             continue
         texts = value if isinstance(value, tuple) else (value,)
-        told += [f"{field.name}={quote(option_text(text), safe=PLAIN)}" for text in texts]
-    return "?" + "&".join(told) if told else ""
+        pieces += [f"{field.name}={quote(option_text(text), safe=PLAIN)}" for text in texts]
+    return "?" + "&".join(pieces) if pieces else ""
 
 
 def shown(text: str) -> str:

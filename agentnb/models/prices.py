@@ -118,8 +118,8 @@ def priced(
     """
     rates = [] if price is None else [price]
     if price is None or not is_own_price:
-        known = _model(IN_TABLE.get(provider) if url is None else None, model, url)
-        in_table = known.price(at, usage.input or 0, long_cache) if known is not None else None
+        entry = _model(IN_TABLE.get(provider) if url is None else None, model, url)
+        in_table = entry.price(at, usage.input or 0, long_cache) if entry is not None else None
         rates += [] if in_table is None else [in_table]
     costs = [rate.cost(usage) for rate in rates]
     known_costs = [cost for cost in costs if cost is not None]
@@ -128,8 +128,8 @@ def priced(
 
 def known_of(provider: str, model: str, url: str | None = None) -> tuple[int | None, bool]:
     """Return the model's context window, in tokens, and whether its price is known. Reads the table if it was not read yet."""
-    found = _model(IN_TABLE.get(provider) if url is None else None, model, url)
-    return (None, False) if found is None else (found.context_window, found.price(datetime.now(UTC), 0, False) is not None)
+    entry = _model(IN_TABLE.get(provider) if url is None else None, model, url)
+    return (None, False) if entry is None else (entry.context_window, entry.price(datetime.now(UTC), 0, False) is not None)
 
 
 def load() -> None:
@@ -182,10 +182,10 @@ def _model(provider: str | None, model: str, url: str | None) -> _Model | None:
     from genai_prices import data_snapshot
 
     try:
-        _, found = data_snapshot.get_snapshot().find_provider_model(model, None, provider, None if provider else url)
+        _, info = data_snapshot.get_snapshot().find_provider_model(model, None, provider, None if provider else url)
     except LookupError:
         return None
-    return _Model(found)
+    return _Model(info)
 
 
 def _steps(table: ModelPrice, long_cache: bool) -> tuple[_Step, ...]:

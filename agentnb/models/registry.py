@@ -122,7 +122,7 @@ def person_chose_destination(model: object) -> bool:
     if model.startswith(RECORDED):
         return True
     parts = _parts(model) if "?" in model else None
-    return parts is not None and any(each is not None for each in (parts[1].url, parts[1].key, parts[1].price))
+    return parts is not None and any(option is not None for option in (parts[1].url, parts[1].key, parts[1].price))
 
 
 def is_usual_or_allowed(model: str) -> bool:
@@ -136,8 +136,8 @@ def is_usual_or_allowed(model: str) -> bool:
 
 def _parts(model: str) -> tuple[Provider, Options] | None:
     """Return the provider and the options in this name; None unless a provider's models have such names."""
-    provider, name, given = _taken_apart(model)
-    return (REMOTE[provider], _options(provider, name, given)) if provider in REMOTE else None
+    provider, name, query_options = _taken_apart(model)
+    return (REMOTE[provider], _options(provider, name, query_options)) if provider in REMOTE else None
 
 
 def names() -> list[str]:
@@ -148,11 +148,11 @@ def names() -> list[str]:
 def check_model(model: object) -> None:
     """Raise `UnknownModel` unless this is a model or could be the name of one. No key is needed yet."""
     if isinstance(model, str):
-        provider, name, given = _taken_apart(model)
+        provider, name, query_options = _taken_apart(model)
         if provider in REMOTE:
-            _options(provider, name, given)
+            _options(provider, name, query_options)
         else:
-            OTHERS[provider](name, given)
+            OTHERS[provider](name, query_options)
     elif not is_model(model):
         hint = f"{why_no_model(model)} Or give a name such as {DEFAULT}"
         raise UnknownModel(f"{model!r} is not a model", hint)
@@ -160,9 +160,9 @@ def check_model(model: object) -> None:
 
 def check_key(model: str) -> None:
     """Raise `MissingKey` if the model of this name needs a key that is not set."""
-    provider, name, given = _taken_apart(model)
+    provider, name, query_options = _taken_apart(model)
     if provider in REMOTE:
-        endpoint_of(REMOTE[provider], _options(provider, name, given), by_person=_is_by_person(model))
+        endpoint_of(REMOTE[provider], _options(provider, name, query_options), by_person=_is_by_person(model))
 
 
 def may_read_key(model: str | Model) -> bool:
@@ -197,9 +197,9 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
         raise SettingsError(
             "output_schema is a JSON Schema, a dict", "Of a pydantic model: output_schema=Model.model_json_schema()"
         )
-    provider, name, given = _taken_apart(model)
+    provider, name, query_options = _taken_apart(model)
     if provider in REMOTE:
-        options = replace(_options(provider, name, given), output_schema=output_schema)
+        options = replace(_options(provider, name, query_options), output_schema=output_schema)
         endpoint = endpoint_of(REMOTE[provider], options, by_person=_is_by_person(model))
         return RemoteModel(REMOTE[provider], name, options, endpoint)
     if output_schema is not None:
@@ -207,16 +207,16 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
             f"{provider}: models know no output_schema", "Hold the answers of any model to it: Agent(output=SCHEMA)"
         )
     _check_recorded(model)
-    return OTHERS[provider](name, given)
+    return OTHERS[provider](name, query_options)
 
 
 def seed_in(model: str, seed: int) -> str:
     """Return the name with this seed in place of any other; the name itself if its models take none. The origin is kept."""
-    provider, name, given = _taken_apart(model)
-    known = REMOTE[provider].options if provider in REMOTE else options_of(name) if provider == "simulated" else ()
-    if SEED not in known:
+    provider, name, query_options = _taken_apart(model)
+    options = REMOTE[provider].options if provider in REMOTE else options_of(name) if provider == "simulated" else ()
+    if SEED not in options:
         return model
-    others = [(key, value) for key, value in given if key != SEED]
+    others = [(key, value) for key, value in query_options if key != SEED]
     query = urlencode([*others, (SEED, str(seed))], safe=PLAIN)
     changed = f"{provider}:{name}?{query}"
     return FileModelName(changed, model.folder) if isinstance(model, FileModelName) else changed
@@ -226,10 +226,10 @@ def wire_form(model: str | Model, request: Request) -> bytes | None:
     """Return the JSON that would be sent for this request; None if the model is not a provider's. Needs no key."""
     if isinstance(model, RemoteModel):
         return model.body(request)
-    provider, name, given = _taken_apart(model) if isinstance(model, str) else ("", "", ())
+    provider, name, query_options = _taken_apart(model) if isinstance(model, str) else ("", "", ())
     if provider not in REMOTE:
         return None
-    options = _options(provider, name, given)
+    options = _options(provider, name, query_options)
     url = chosen_destination.url_of_calls(REMOTE[provider], options)
     return RemoteModel(REMOTE[provider], name, options, Endpoint(provider, url, None)).body(request)
 
@@ -295,10 +295,10 @@ def _how_to_name(called: str, provider: str) -> Advised:
     if called[:1] in "\"'":
         return "Write it without quotation marks, or give the variable that holds it"
     begun = [(start, name) for name, row in settings.SERVERS.items() for start in row.get("families", ())]
-    _, family = max((one for one in begun if called.lower().startswith(one[0])), default=("", ""))  # the longest of these
+    _, family = max((match for match in begun if called.lower().startswith(match[0])), default=("", ""))  # the longest of these
     if family and (":" not in called or not REMOTE[family].needs_key):  # whose names may have a tag
         return f"Name its provider: {family}:{called}"
-    if ":" in called and (like := nearest(called, [DEFAULT, *(f"{other}:" for other in PROVIDERS), *names()[1:]])):
+    if ":" in called and (like := nearest(called, [DEFAULT, *(f"{prefix}:" for prefix in PROVIDERS), *names()[1:]])):
         return like
     example = f"Write provider:NAME, such as anthropic:{called.rpartition(':')[2]}"
     return (Plain(example), ShowModels(rest=" shows the providers"))
@@ -307,8 +307,8 @@ def _how_to_name(called: str, provider: str) -> Advised:
 def why_no_model(value: object, name: str = "") -> str:
     """Return what an object lacks to be a model, in sentences. ``name``: the variable that holds it."""
     if inspect.isclass(value) and callable(getattr(value, "stream", None)):
-        made = f"{name or value.__name__}()"
-        return f"It is the class of a model. Make the model: {f'my_model = {made}' if name else made}."
+        construction = f"{name or value.__name__}()"
+        return f"It is the class of a model. Make the model: {f'my_model = {construction}' if name else construction}."
     lacks = [
         *([] if isinstance(getattr(value, "name", None), str) else ['the attribute name = "own:NAME"']),
         *([] if callable(getattr(value, "stream", None)) else ["the method async def stream(self, request)"]),

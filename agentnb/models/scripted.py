@@ -62,12 +62,12 @@ class ScriptedModel:
 
     def _ended(self, count: int) -> ScriptEnded:
         """Return the error after the last reply, which says whether earlier conversations have used replies."""
-        begun = [place for place, request in enumerate(self.requests) if len(request.messages) == 1]
+        begun = [index for index, request in enumerate(self.requests) if len(request.messages) == 1]
         if self._replies and begun and begun[-1]:
             before = min(self.used + begun[-1], len(self._replies))
-            what = f"The script of {self.name} has {_counted(len(self._replies))}, and earlier runs used {before} of them"
+            problem = f"The script of {self.name} has {_counted(len(self._replies))}, and earlier runs used {before} of them"
             hint = "Make the model again, or let its script begin again: ScriptedModel(..., repeat=True)"
-            return ScriptEnded(what, hint)
+            return ScriptEnded(problem, hint)
         return ScriptEnded(
             f"The script of {self.name} has {_counted(len(self._replies))} and was asked for number {count}",
             "Give it one more reply, or fewer tool calls: each reply with calls is followed by another request",

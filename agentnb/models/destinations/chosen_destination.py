@@ -47,7 +47,7 @@ def check(wanted: Iterable[tuple[Provider, Options]]) -> None:
 
     A server of this machine needs no permission if the options name no key. The error names the options that allow the rest.
     """
-    missing = [find_missing(*each) for each in wanted if each[1].key is not None or not is_local(url_of_calls(*each))]
+    missing = [find_missing(*model) for model in wanted if model[1].key is not None or not is_local(url_of_calls(*model))]
     destinations = tuple(dict.fromkeys(filter(None, missing)))
     if not destinations:
         return
@@ -68,8 +68,8 @@ def check_recorded(path: str, folder: str | None) -> None:
     paths = [Path(path).expanduser()]
     if has_magic(path):
         paths += map(Path, glob(str(paths[0]), recursive=True))
-    paths += [link for one in paths if one.is_dir() for link in one.rglob("*") if link.is_symlink()]
-    if folder is not None and all(one.resolve().is_relative_to(Path(folder).resolve()) for one in paths):
+    paths += [link for file in paths if file.is_dir() for link in file.rglob("*") if link.is_symlink()]
+    if folder is not None and all(file.resolve().is_relative_to(Path(folder).resolve()) for file in paths):
         return
     raise SettingsError(
         f"A file or log names the recorded runs in {path}, which are not in the folder of a workflow file that names them",

@@ -31,9 +31,9 @@ class FileModelName(str):
 
     def __new__(cls, name: str, folder: str | None = None) -> FileModelName:
         """Mark a name."""
-        made = super().__new__(cls, name)
-        made.folder = folder
-        return made
+        marked = super().__new__(cls, name)
+        marked.folder = folder
+        return marked
 
 
 class Destination(NamedTuple):

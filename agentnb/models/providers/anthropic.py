@@ -123,21 +123,21 @@ def _names(message: Message) -> tuple[str, ...]:
 
 def _tools(tools: Sequence[ToolSpec], mark: Any) -> list[dict[str, Any]]:
     """Return the tools as sent. They come first in the provider's cache, and are marked if no system prompt follows."""
-    made: list[dict[str, Any]] = [
+    entries: list[dict[str, Any]] = [
         {"name": tool.name, "description": tool.description, "input_schema": parameters(tool)} for tool in tools
     ]
-    made[-1] = _marked(made[-1], mark)
-    return made
+    entries[-1] = _marked(entries[-1], mark)
+    return entries
 
 
 def _choice(choice: str | None, parallel: bool | None) -> dict[str, Any]:
     if choice is None and parallel is None:
         return {}
     kinds = {None: "auto", "auto": "auto", "none": "none", "required": "any"}
-    made: dict[str, Any] = {"type": kinds[choice]} if choice in kinds else {"type": "tool", "name": choice}
+    fields: dict[str, Any] = {"type": kinds[choice]} if choice in kinds else {"type": "tool", "name": choice}
     if parallel is not None and choice != "none":
-        made["disable_parallel_tool_use"] = not parallel
-    return {"tool_choice": made}
+        fields["disable_parallel_tool_use"] = not parallel
+    return {"tool_choice": fields}
 
 
 def _thinking(options: Options) -> dict[str, Any]:
@@ -155,12 +155,12 @@ def _budget(options: Options) -> int:
 
 
 def _output(options: Options) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if options.effort is not None:
-        made["effort"] = options.effort
+        fields["effort"] = options.effort
     if options.output_schema is not None:
-        made["format"] = {"type": "json_schema", "schema": options.output_schema}
-    return {"output_config": made} if made else {}
+        fields["format"] = {"type": "json_schema", "schema": options.output_schema}
+    return {"output_config": fields} if fields else {}
 
 
 def takes_schema(schema: Any) -> bool:
@@ -203,15 +203,15 @@ def _fragment(message: Message, *, sees: bool, mark: dict[str, str] | None = Non
 
 def _block(part: AnyPart, sees: bool, *, in_error: bool = False) -> dict[str, Any] | None:
     if isinstance(part, ToolResult):
-        inside = (_block(one, sees, in_error=part.is_error) for one in part.parts)
+        inside = (_block(item, sees, in_error=part.is_error) for item in part.parts)
         content = [block for block in inside if block is not None]
         result: dict[str, Any] = {"type": "tool_result", "tool_use_id": safe_id(part.call_id)}
         result["content"] = content or WITHOUT_RESULT
         return {**result, "is_error": True} if part.is_error else result
     if isinstance(part, Image):
-        told = left_out(part, sees) or (words_for(part, IN_AN_ERROR) if in_error else None)
-        if told is not None:
-            return {"type": "text", "text": told}
+        replacement = left_out(part, sees) or (words_for(part, IN_AN_ERROR) if in_error else None)
+        if replacement is not None:
+            return {"type": "text", "text": replacement}
         return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
     own: Any = (part.provider_metadata or {}).get(NAME)
     if isinstance(part, ToolCall):
@@ -324,17 +324,17 @@ class AnthropicReading:
         block = self._blocks[index]
         if signature := "".join(self._signatures.get(index, ())):
             block = {**block, "signature": (block.get("signature") or "") + signature}
-        kind, told = block.get("type"), "".join(self._pieces.get(index, ()))
+        kind, text = block.get("type"), "".join(self._pieces.get(index, ()))
         if kind == "text":
-            return Text(told) if told else None
+            return Text(text) if text else None
         if kind == "tool_use":
             own = {key: value for key, value in known_fields(block).items() if key not in _OWN_KEYS}
-            given = told or block.get("input", {})
-            return call_of(block.get("name", ""), given, block.get("id", ""), mended, {NAME: own} if own else None)
+            arguments = text or block.get("input", {})
+            return call_of(block.get("name", ""), arguments, block.get("id", ""), mended, {NAME: own} if own else None)
         if kind == "thinking":
-            return Thinking(told, {NAME: {**block, "thinking": told}})
-        if told and "input" in block:
-            block = {**block, "input": read_arguments(told)}
+            return Thinking(text, {NAME: {**block, "thinking": text}})
+        if text and "input" in block:
+            block = {**block, "input": read_arguments(text)}
         if kind == "redacted_thinking":
             return Thinking("", {NAME: block})
         return Text("", {NAME: block})  # an unknown kind is sent back as it came

@@ -95,8 +95,8 @@ class _Call:
 
     def goes_on(self, function: Mapping[str, Any]) -> bool:
         """Return whether the fragment, which has another mark, can only be the rest of the arguments."""
-        name, given = function.get("name"), function.get("arguments")
-        if not isinstance(given, str) or not given.strip() or name not in (None, "", self.name) or self.is_whole():
+        name, arguments = function.get("name"), function.get("arguments")
+        if not isinstance(arguments, str) or not arguments.strip() or name not in (None, "", self.name) or self.is_whole():
             return False
         return not (_begins(function) if self.end else name)
 
@@ -116,8 +116,8 @@ class _Call:
 
 def _begins(function: Mapping[str, Any]) -> bool:
     """Return whether the fragment has the beginning of arguments."""
-    given = function.get("arguments")
-    return given.lstrip().startswith("{") if isinstance(given, str) else given is not None
+    arguments = function.get("arguments")
+    return arguments.lstrip().startswith("{") if isinstance(arguments, str) else arguments is not None
 
 
 class ChatReading:
@@ -172,13 +172,13 @@ class ChatReading:
             delta = choice.get("message")  # behind deltas, some servers repeat it whole
         if isinstance(delta, str):
             delta = {"content": delta}
-        told = self._delta(delta) if isinstance(delta, dict) else []
+        deltas = self._delta(delta) if isinstance(delta, dict) else []
         if (finish := choice.get("finish_reason")) and (chunk is not DONE or self._is_whole()):
             self._finish = finish
             self._count(object_of(chunk.get("x_groq")).get("usage"))
             if self._held:
-                self._say_held(self._held, told)
-        return told
+                self._say_held(self._held, deltas)
+        return deltas
 
     def _choice(self, choices: Any) -> dict[str, Any]:
         """Return the reply's new part. If a server sends several replies, though not requested, the first one counts."""
@@ -209,42 +209,42 @@ class ChatReading:
             return [TextDelta(content)]
         if error := delta.get("error"):
             raise Refused(reported(error))
-        told: list[ReplyDelta] = []
-        self._think(delta, told)
+        deltas: list[ReplyDelta] = []
+        self._think(delta, deltas)
         if content:
-            self._content(content, told)
+            self._content(content, deltas)
         if (refusal := delta.get("refusal")) and (refusal := _plain(refusal)):
             self._refused = True
-            self._say(refusal, told)
+            self._say(refusal, deltas)
         if fragments := delta.get("tool_calls"):
             for fragment in [fragments] if isinstance(fragments, dict) else fragments:
                 if isinstance(fragment, dict):
                     self._call_fragment(fragment)
         if isinstance(function := delta.get("function_call"), dict):  # the API's former field
             self._call_fragment({"index": "function_call", "function": function})
-        return told
+        return deltas
 
-    def _content(self, content: Any, told: list[ReplyDelta]) -> None:
+    def _content(self, content: Any, deltas: list[ReplyDelta]) -> None:
         if thought := _thought(content):
-            self._say(thought, told, thought=True)
+            self._say(thought, deltas, thought=True)
         if text := _plain(content):
             if self._tag is None:
-                self._say(text, told)
+                self._say(text, deltas)
             else:
-                self._say_untagged(text, told)
+                self._say_untagged(text, deltas)
 
-    def _think(self, delta: dict[str, Any], told: list[ReplyDelta]) -> None:
+    def _think(self, delta: dict[str, Any], deltas: list[ReplyDelta]) -> None:
         """Read the fields of thinking."""
         for name in THINKING_FIELDS:
             if (thought := delta.get(name)) and isinstance(thought, str):
                 self._returned[name] = None
-                self._say(thought, told, thought=True)
+                self._say(thought, deltas, thought=True)
                 break
         for name in DETAILS:
             if details := delta.get(name):
                 self._keep_details(name, details)
                 if self._returned.keys().isdisjoint(THINKING_FIELDS) and (thought := "".join(map(_text_of_thought, details))):
-                    self._say(thought, told, thought=True)
+                    self._say(thought, deltas, thought=True)
 
     def _keep_details(self, name: str, details: Any) -> None:
         """Keep the details of thinking, which come in pieces: those of one detail are joined."""
@@ -262,38 +262,38 @@ class ChatReading:
                 joins = key in PIECES and isinstance(value, str) and isinstance(last.get(key), str)
                 last[key] = last[key] + value if joins else value
 
-    def _say(self, text: str, told: list[ReplyDelta], *, thought: bool = False) -> None:
+    def _say(self, text: str, deltas: list[ReplyDelta], *, thought: bool = False) -> None:
         (self._thinking if thought else self._text).append(text)
-        told.append(ThinkingDelta(text) if thought else TextDelta(text))
+        deltas.append(ThinkingDelta(text) if thought else TextDelta(text))
 
-    def _say_untagged(self, text: str, told: list[ReplyDelta]) -> None:
+    def _say_untagged(self, text: str, deltas: list[ReplyDelta]) -> None:
         """Say text that may begin with thinking in tags, except its end if that may be part of a tag."""
         held, self._held = self._held + text, ""
         while held:
             if self._tag:
-                thought, closed, rest = held.partition(self._tag)
+                thought, closed, remainder = held.partition(self._tag)
                 if not closed:
-                    thought, rest = _before_part_of(self._tag, held)
+                    thought, remainder = _before_part_of(self._tag, held)
                 if thought := thought if self._thinking else thought.lstrip():
-                    self._say(thought, told, thought=True)
+                    self._say(thought, deltas, thought=True)
                 if not closed:
-                    self._held = rest
+                    self._held = remainder
                     return
-                self._tag, held = "", rest
-            begun = held.lstrip()
-            if tag := next(filter(begun.startswith, TAGS), ""):
-                self._tag, self._is_tagged, held = TAGS[tag], True, begun[len(tag) :]
-            elif any(tag.startswith(begun) for tag in TAGS) and len(held) <= MAX_BLANK:
+                self._tag, held = "", remainder
+            start = held.lstrip()
+            if tag := next(filter(start.startswith, TAGS), ""):
+                self._tag, self._is_tagged, held = TAGS[tag], True, start[len(tag) :]
+            elif any(tag.startswith(start) for tag in TAGS) and len(held) <= MAX_BLANK:
                 self._held = held
                 return
             else:
-                self._say_held(held, told)
+                self._say_held(held, deltas)
                 return
 
-    def _say_held(self, held: str, told: list[ReplyDelta]) -> None:
+    def _say_held(self, held: str, deltas: list[ReplyDelta]) -> None:
         """Say text that is no part of a tag; no more tags are looked for. Blanks behind a tag are no text."""
         if text := held.lstrip() if self._is_tagged and not self._tag else held:
-            self._say(text, told, thought=bool(self._tag))
+            self._say(text, deltas, thought=bool(self._tag))
         self._tag, self._held = None, ""
 
     def _call_fragment(self, fragment: dict[str, Any]) -> None:
@@ -318,15 +318,15 @@ class ChatReading:
             own = {key: value for key, value in known_fields(fragment).items() if key not in _OWN_KEYS}
             self.unshown += PART * len(own)
             call.own |= own
-        given = function.get("arguments")
-        if isinstance(given, str):
-            call.pieces.append(given)
-            self.unshown += len(given)
-            call.end = given.rstrip()[-1:] or call.end
+        arguments = function.get("arguments")
+        if isinstance(arguments, str):
+            call.pieces.append(arguments)
+            self.unshown += len(arguments)
+            call.end = arguments.rstrip()[-1:] or call.end
             if call in self._left_open and call.is_whole():
                 self._left_open.remove(call)
-        elif given is not None:
-            call.given = given
+        elif arguments is not None:
+            call.given = arguments
 
     def _begun(self, index: Any, call_id: Any, function: Mapping[str, Any]) -> _Call | None:
         """Return the call that this fragment may continue. Some servers give all calls one index, or no index, or no id.
@@ -338,9 +338,9 @@ class ChatReading:
             return call
         name = function.get("name")
         if call_id and (call is not None or index is None or not name):
-            known = next((one for one in self._calls if one.id == call_id), None)
-            if known is not None:
-                return known
+            same = next((candidate for candidate in self._calls if candidate.id == call_id), None)
+            if same is not None:
+                return same
         if call is not None:
             return call if not name or call.goes_on(function) else None
         is_unmarked = index is None and not call_id

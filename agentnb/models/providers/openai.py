@@ -102,12 +102,12 @@ def _head(model: str, request: Request, options: Options, traits: Traits) -> byt
     if request.tools and traits.tools and (traits.tool_choice_none or choice != "none"):
         fields["tools"] = [{"type": "function", "function": _function(tool)} for tool in request.tools]
         if choice is not None:
-            known = choice in ("auto", "none", "required")
-            fields["tool_choice"] = choice if known else {"type": "function", "function": {"name": choice}}
+            is_mode = choice in ("auto", "none", "required")
+            fields["tool_choice"] = choice if is_mode else {"type": "function", "function": {"name": choice}}
         if options.parallel is not None and traits.parallel:
             fields["parallel_tool_calls"] = options.parallel
     most = request.settings.get("max_tokens") or options.max_tokens
-    given = {
+    optional = {
         traits.length_limit: most,
         "temperature": options.temperature,
         "seed": options.seed,
@@ -115,7 +115,7 @@ def _head(model: str, request: Request, options: Options, traits: Traits) -> byt
         "stop": list(options.stop) or None,
         "response_format": schema_format(options.output_schema),
     }
-    return encode(fields | known_fields(given))
+    return encode(fields | known_fields(optional))
 
 
 def _function(tool: ToolSpec) -> dict[str, Any]:
@@ -141,34 +141,34 @@ def _fragment(message: Message, *, form: Form) -> bytes:
         return _assistant(message, form)
     sees = form.sees
     results = [part for part in message.parts if isinstance(part, ToolResult)]
-    made: list[Any] = [
+    messages: list[Any] = [
         {"role": "tool", "tool_call_id": _call_id(result.call_id, form), "content": _result_text(result, sees)}
         for result in results
     ]
     parts: list[AnyPart] = [part for part in message.parts if not isinstance(part, ToolResult)]
     if sees:
         parts = [*_pictures(results), *parts]
-    if content := [one for one in (_content(part, sees) for part in parts) if one is not None]:
+    if content := [item for item in (_content(part, sees) for part in parts) if item is not None]:
         if results and form.traits.alternating:
-            made.append(BETWEEN)
-        only_text = all(one["type"] == "text" for one in content)
-        made.append({"role": "user", "content": "\n\n".join(one["text"] for one in content) if only_text else content})
-    return b",".join(map(encode, made))
+            messages.append(BETWEEN)
+        only_text = all(item["type"] == "text" for item in content)
+        messages.append({"role": "user", "content": "\n\n".join(item["text"] for item in content) if only_text else content})
+    return b",".join(map(encode, messages))
 
 
 def _assistant(message: Message, form: Form) -> bytes:
     if not (message.text.strip() or message.calls):
         return encode(BETWEEN) if form.traits.alternating else b""
-    made: dict[str, Any] = {"role": "assistant", "content": message.text or ("" if form.traits.text_content else None)}
+    body: dict[str, Any] = {"role": "assistant", "content": message.text or ("" if form.traits.text_content else None)}
     if message.calls:
-        made["tool_calls"] = [_call(call, form) for call in message.calls]
+        body["tool_calls"] = [_call(call, form) for call in message.calls]
     if form.returned == "always" or (form.returned == "calls" and message.calls):
         for part in message.parts:
             if isinstance(part, Thinking) and (fields := (part.provider_metadata or {}).get(form.own)):
-                made |= {field: part.text if value is None else value for field, value in fields.items()}
+                body |= {field: part.text if value is None else value for field, value in fields.items()}
         if form.traits.returns in THINKING_FIELDS:
-            made.setdefault(form.traits.returns, "")  # of another model's reply there is nothing to return
-    return encode(made)
+            body.setdefault(form.traits.returns, "")  # of another model's reply there is nothing to return
+    return encode(body)
 
 
 def _call_id(call_id: str, form: Form) -> str:
@@ -193,17 +193,17 @@ def _sent_pictures(result: ToolResult) -> list[Image]:
 
 
 def _pictures(results: Sequence[ToolResult]) -> list[AnyPart]:
-    made: list[AnyPart] = []
+    parts: list[AnyPart] = []
     for result in results:
         if images := _sent_pictures(result):
-            made += [Text(f"What {result.name} returned for {safe_id(result.call_id)}:"), *images]
-    return made
+            parts += [Text(f"What {result.name} returned for {safe_id(result.call_id)}:"), *images]
+    return parts
 
 
 def _content(part: AnyPart, sees: bool) -> dict[str, Any] | None:
     if isinstance(part, Image):
-        if told := left_out(part, sees):
-            return {"type": "text", "text": told}
+        if replacement := left_out(part, sees):
+            return {"type": "text", "text": replacement}
         return {"type": "image_url", "image_url": {"url": data_url(part)}}
     return {"type": "text", "text": part.text} if isinstance(part, Text) and part.text.strip() else None
 
@@ -238,10 +238,10 @@ class OpenAISdk:
 
         if not isinstance(error, openai.APIError) or isinstance(error, openai.APIConnectionError):
             return None
-        told = reported(error.body)
+        details = reported(error.body)
         if not isinstance(error, openai.APIStatusError):
-            return told if told.message else told._replace(message=str(error.message))
-        name = told.name or str(error.code or error.type or "")
+            return details if details.message else details._replace(message=str(error.message))
+        name = details.name or str(error.code or error.type or "")
         return ProviderError(error.status_code, name, words_of(error.body), error.response.headers, error.body)
 
 
@@ -272,8 +272,8 @@ def _provider_of(name: str, row: Mapping[str, Any]) -> Provider:
 
 
 def _reading(options: Options | None = None, *, traits: Traits, own: str) -> ChatReading:
-    found, server = (options.traits, options.server) if options is not None else (None, "")
-    return ChatReading(own=server or own, tags=(found or traits).think_tags)
+    own_traits, server = (options.traits, options.server) if options is not None else (None, "")
+    return ChatReading(own=server or own, tags=(own_traits or traits).think_tags)
 
 
 PROVIDERS = {name: _provider_of(name, row) for name, row in SERVERS.items() if row["wire"] == "chat"}

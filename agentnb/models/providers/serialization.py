@@ -75,8 +75,8 @@ def words(value: Any) -> str:
 
 def arguments_of(call: ToolCall) -> dict[str, Any]:
     """Return the arguments as an object, which all APIs require; anything else goes under the key ``arguments``."""
-    given = call.arguments
-    return given if isinstance(given, dict) else {"arguments": given}
+    arguments = call.arguments
+    return arguments if isinstance(arguments, dict) else {"arguments": arguments}
 
 
 def read_arguments(text: str) -> Any:
@@ -84,10 +84,10 @@ def read_arguments(text: str) -> Any:
     if not text.strip():
         return {}
     try:
-        found = _decode(text)
+        arguments = _decode(text)
     except (msgspec.DecodeError, RecursionError):
         return text
-    return text if is_too_deep(found) else found
+    return text if is_too_deep(arguments) else arguments
 
 
 def call_of(name: str, given: Any, call_id: str, mended: list[str], own: dict[str, Any] | None = None) -> ToolCall:
@@ -103,18 +103,18 @@ def mended_arguments(given: Any) -> tuple[Any, str]:
 
     What can be read in no way, or in several, stays as it came, to be refused.
     """
-    found = read_arguments(given) if isinstance(given, str) else given
-    if isinstance(found, dict):
-        return found, ""
-    now, told = found, []
-    while (step := _mended(now)) is not None:
-        now, odd = step
-        told.append(odd)
-        if isinstance(now, dict):
-            return (found, "") if is_too_deep(now) else (now, ", ".join(told))
-        if len(told) == MAX_MENDS:
+    original = read_arguments(given) if isinstance(given, str) else given
+    if isinstance(original, dict):
+        return original, ""
+    current, repairs = original, []
+    while (step := _mended(current)) is not None:
+        current, odd = step
+        repairs.append(odd)
+        if isinstance(current, dict):
+            return (original, "") if is_too_deep(current) else (current, ", ".join(repairs))
+        if len(repairs) == MAX_MENDS:
             break
-    return found, ""
+    return original, ""
 
 
 def _mended(found: Any) -> tuple[Any, str] | None:
@@ -136,20 +136,20 @@ def _within(text: str) -> Any:
 
     No words may follow it: they might take it back.
     """
-    if not (found := _AROUND.fullmatch(text)) or found[1] == text:
+    if not (match := _AROUND.fullmatch(text)) or match[1] == text:
         raise ValueError
-    return read_arguments(found[1])
+    return read_arguments(match[1])
 
 
 def _in_a_row(text: str) -> Any:
     """Return the object that is left if objects in a row are empty or the same but for one; ValueError otherwise."""
     objects: list[Any] = []
-    rest = whole = text.strip()
-    while rest.startswith("{") and len(objects) < 2:
-        value, end = _decoder.raw_decode(rest)
+    remaining = whole = text.strip()
+    while remaining.startswith("{") and len(objects) < 2:
+        value, end = _decoder.raw_decode(remaining)
         objects += [value] if value and value not in objects else []
-        rest = rest[end:].lstrip()
-    if rest == whole or len(objects) > 1 or rest.strip("}] \n"):
+        remaining = remaining[end:].lstrip()
+    if remaining == whole or len(objects) > 1 or remaining.strip("}] \n"):
         raise ValueError
     return objects[0] if objects else {}
 
@@ -236,8 +236,8 @@ def left_out(image: Image, sees: bool) -> str | None:
 
 def in_words(parts: Sequence[Any], sees: bool = False) -> str:
     """Return the texts of these parts, joined, with text in place of pictures that are not sent."""
-    told = [left_out(part, sees) if isinstance(part, Image) else part.text for part in parts if isinstance(part, Text | Image)]
-    return "\n".join(text for text in told if text)
+    texts = [left_out(part, sees) if isinstance(part, Image) else part.text for part in parts if isinstance(part, Text | Image)]
+    return "\n".join(text for text in texts if text)
 
 
 def without_last_thoughts(items: list[dict[str, Any]], kinds: Collection[str]) -> list[dict[str, Any]]:

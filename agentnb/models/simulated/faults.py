@@ -56,9 +56,9 @@ def _loop(observation: Observation, right: Move) -> Move | None:
     """Repeat the calls of the last step."""
     if right.kind not in ("step", "close", "answer") or not observation.made:
         return None
-    place = observation.made[-1]
-    step = observation.steps[place]
-    return Move("again", f"Step {place + 1} of {len(observation.steps)} once more: {step.title}.", step.calls)
+    index = observation.made[-1]
+    step = observation.steps[index]
+    return Move("again", f"Step {index + 1} of {len(observation.steps)} once more: {step.title}.", step.calls)
 
 
 def _plan(observation: Observation, right: Move) -> Move | None:
@@ -92,19 +92,19 @@ def _answer(observation: Observation) -> Move:
 
 def _what(observation: Observation) -> str:
     """Return a description of the step that is due."""
-    place = observation.next_step
-    if place is None:
+    index = observation.next_step
+    if index is None:
         return "the end of the list"
-    return f"step {place + 1} of {len(observation.steps)} ({short_title(observation.steps[place].title)})"
+    return f"step {index + 1} of {len(observation.steps)} ({short_title(observation.steps[index].title)})"
 
 
 def _planning_calls(observation: Observation) -> list[ToolCall]:
     calls = []
     if observation.has_todos:
         calls.append(READ)
-    place = observation.next_step if observation.next_step is not None else (observation.made[-1] if observation.made else None)
-    if place is not None and place in observation.own:
-        entry = {"id": observation.own[place].id, "description": f"To be thought through, version {observation.turn}"}
+    index = observation.next_step if observation.next_step is not None else (observation.made[-1] if observation.made else None)
+    if index is not None and index in observation.own:
+        entry = {"id": observation.own[index].id, "description": f"To be thought through, version {observation.turn}"}
         calls.append(todo_call("update", todoUpdates=[entry]))
     calls += [ToolCall(THINK, _a_thought(tool, observation)) for tool in observation.tools if tool.name == THINK]
     return calls

@@ -76,9 +76,9 @@ class Observation:
         last = self.messages[-1] if self.messages else None
         for line in last.text.splitlines() if last is not None and last.role == "user" else ():
             with suppress(msgspec.DecodeError, RecursionError):
-                found = msgspec.json.decode(line)
-                if isinstance(found, dict) and {"plan_id", "status", "summary"} <= found.keys():
-                    return found
+                value = msgspec.json.decode(line)
+                if isinstance(value, dict) and {"plan_id", "status", "summary"} <= value.keys():
+                    return value
         return None
 
     @cached_property
@@ -89,20 +89,20 @@ class Observation:
     @cached_property
     def left_out(self) -> list[str]:
         """Everything in the plan that it does not do: code that is not a call of its tools, and items without code."""
-        return [one for item in self.plan for one in unread(item, self.tools)]
+        return [skipped for item in self.plan for skipped in unread(item, self.tools)]
 
     @cached_property
     def made(self) -> list[int]:
         """Steps whose calls it has made, by index from 0."""
-        return sorted({made.place for made in self._moves if made.place < len(self.steps)})
+        return sorted({move.place for move in self._moves if move.place < len(self.steps)})
 
     @cached_property
     def _moves(self) -> list[_StepMove]:
         """The replies since the plan in which it made a step, and their places in `since`."""
         moves = []
         for index, message in enumerate(self.since):
-            if message.role == "assistant" and (found := _STEP.match(message.text)) and message.calls:
-                moves.append(_StepMove(index, message, int(found[1]) - 1))
+            if message.role == "assistant" and (match := _STEP.match(message.text)) and message.calls:
+                moves.append(_StepMove(index, message, int(match[1]) - 1))
         return moves
 
     @cached_property
@@ -113,22 +113,22 @@ class Observation:
         if self.due_again:
             return self.due_again[0]
         first = self.made[-1] + 1 if self.made else 0
-        return next((place for place in range(first, len(self.steps)) if not self._is_completed(place)), None)
+        return next((index for index in range(first, len(self.steps)) if not self._is_completed(index)), None)
 
     @cached_property
     def due_again(self) -> list[int]:
         """Steps of which every call failed, where the person has spoken since and their todo is not blocked any more; not a
         third time.
         """
-        tries = Counter(made.place for made in self._moves)
-        due = [place for place in self.failed if place not in self._tried_since_words and tries[place] < 2]
-        return [place for place in due if place in self.own and self.own[place].status in ("not-started", "in-progress")]
+        tries = Counter(move.place for move in self._moves)
+        due = [index for index in self.failed if index not in self._tried_since_words and tries[index] < 2]
+        return [index for index in due if index in self.own and self.own[index].status in ("not-started", "in-progress")]
 
     @cached_property
     def _tried_since_words(self) -> set[int]:
         """Steps it has made since the last message of the person."""
         last = max((index for index, message in enumerate(self.since) if message.role == "user"), default=-1)
-        return {made.place for made in self._moves if made.at > last} if last >= 0 else set(self.made)
+        return {move.place for move in self._moves if move.at > last} if last >= 0 else set(self.made)
 
     @cached_property
     def answered(self) -> bool:
@@ -174,20 +174,20 @@ class Observation:
         """
         if not (self.keeps_list or self.attempts_at_list):
             return {}
-        left: dict[str, list[Entry]] = {}
+        by_title: dict[str, list[Entry]] = {}
         for entry in self.board:
             if entry.is_open or self.attempts_at_list:
                 for title in entry.titles:
-                    left.setdefault(title, []).append(entry)
+                    by_title.setdefault(title, []).append(entry)
         own: dict[int, Entry] = {}
-        taken: set[int] = set()
-        for place in range(len(self.steps) - 1, -1, -1):
-            entries = left.get(short_title(self.steps[place].title), [])
-            while entries and entries[-1].id in taken:
+        used_ids: set[int] = set()
+        for index in range(len(self.steps) - 1, -1, -1):
+            entries = by_title.get(short_title(self.steps[index].title), [])
+            while entries and entries[-1].id in used_ids:
                 entries.pop()
             if entries:
-                own[place] = entries.pop()
-                taken.add(own[place].id)
+                own[index] = entries.pop()
+                used_ids.add(own[index].id)
         return own
 
     @cached_property
@@ -207,8 +207,8 @@ class Observation:
     @cached_property
     def unmarked(self) -> list[Entry]:
         """Open todos of steps it has made, in the order of the steps; not the failed ones it has marked blocked."""
-        made = [place for place in self.made if place in self.own and self.own[place].is_open]
-        return [self.own[place] for place in made if place not in self.failed or self.own[place].status != "blocked"]
+        steps = [index for index in self.made if index in self.own and self.own[index].is_open]
+        return [self.own[index] for index in steps if index not in self.failed or self.own[index].status != "blocked"]
 
     @cached_property
     def failed(self) -> dict[int, str]:
@@ -217,36 +217,36 @@ class Observation:
             return {}
         results = {result.call_id: result for result in self._results_since}
         failed: dict[int, str] = {}
-        for made in self._moves:
-            came = [results[call.id] for call in made.message.calls if call.id in results and call.name != TODO_TOOL]
+        for move in self._moves:
+            came = [results[call.id] for call in move.message.calls if call.id in results and call.name != TODO_TOOL]
             came = [result for result in came if result.error_code != DUPLICATE]
             if came and all(result.is_error for result in came):
-                failed[made.place] = ", ".join(dict.fromkeys(result.name for result in came))
+                failed[move.place] = ", ".join(dict.fromkeys(result.name for result in came))
             elif came:
-                failed.pop(made.place, None)
+                failed.pop(move.place, None)
         return failed
 
     def why_failed(self, entry: Entry) -> str:
         """Return why the step of this todo failed; empty if it did not."""
-        return next((f"{names} failed" for place, names in self.failed.items() if self.own.get(place) == entry), "")
+        return next((f"{names} failed" for index, names in self.failed.items() if self.own.get(index) == entry), "")
 
     @cached_property
     def titles_done(self) -> set[str]:
         """Titles of all steps it has made in this conversation, including those of earlier plans, unless every call failed."""
         results = {result.call_id: result for result in _results(self.messages)}
         done = (message for message in self.messages if message.calls and not _all_failed(message, results))
-        return {short_title(found[2]) for message in done if (found := _STEP.match(message.text))}
+        return {short_title(match[2]) for message in done if (match := _STEP.match(message.text))}
 
     @cached_property
     def todos_worked_on(self) -> set[int]:
         """Ids of todos not from its plan whose calls it has made since its last text-only reply."""
         matches = (_TODO.match(message.text) for message in self.since_words if message.calls)
-        return {int(found[1]) for found in matches if found}
+        return {int(match[1]) for match in matches if match}
 
     def has_asked(self, call: ToolCall) -> bool:
         """Return whether it has made this same call since its last text-only reply."""
         replies = (message for message in self.since_words if message.role == "assistant")
-        return any(call.name == one.name and call.arguments == one.arguments for message in replies for one in message.calls)
+        return any(call.name == past.name and call.arguments == past.arguments for message in replies for past in message.calls)
 
     @cached_property
     def results(self) -> list[ToolResult]:
@@ -267,13 +267,13 @@ def _without_reminder(messages: Sequence[Message]) -> tuple[list[Message], str]:
     if not messages:
         return [], ""
     last = messages[-1]
-    found = {
+    reminders = {
         index: m[1] for index, part in enumerate(last.parts) if type(part) is Text and (m := _REMINDER.fullmatch(part.text))
     }
-    kept = tuple(part for index, part in enumerate(last.parts) if index not in found)
+    kept = tuple(part for index, part in enumerate(last.parts) if index not in reminders)
     whole = [*messages]
     whole[-1] = Message(last.role, kept)
-    return whole, "\n".join(found.values())
+    return whole, "\n".join(reminders.values())
 
 
 def _since_plan(messages: Sequence[Message]) -> tuple[tuple[PlanItem, ...], list[Message]]:
@@ -307,8 +307,8 @@ class _Signature(NamedTuple):
 
 @lru_cache(maxsize=64)  # a plan is read again in each round
 def _steps_of(plan: tuple[PlanItem, ...], tools: tuple[_Signature, ...]) -> tuple[Step, ...]:
-    found = ((item.title.rstrip("."), tuple(calls_of(item, tools))) for item in plan)
-    return tuple([Step(title, calls) for title, calls in found if calls])
+    items = ((item.title.rstrip("."), tuple(calls_of(item, tools))) for item in plan)
+    return tuple([Step(title, calls) for title, calls in items if calls])
 
 
 def _results(messages: Iterable[Message]) -> Iterator[ToolResult]:

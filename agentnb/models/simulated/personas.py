@@ -113,7 +113,7 @@ def read_options(persona: str, given: Mapping[str, str]) -> dict[str, float | Pr
 
     Raises `UnknownModel` for an unknown option or a value that is no number, `SettingsError` for an invalid price.
     """
-    known = options_of(persona)
+    defaults = options_of(persona)
     options: dict[str, float | Price | str] = {}
     for name, value in given.items():
         if name == PRICE:
@@ -122,23 +122,25 @@ def read_options(persona: str, given: Mapping[str, str]) -> dict[str, float | Pr
         if name == VERDICT:
             options[name] = checked_verdict(persona, value)
             continue
-        _check_known(persona, name, known)
-        whole = isinstance(known[name], int)
+        _check_known(persona, name, defaults)
+        whole = isinstance(defaults[name], int)
         try:
             options[name] = int(value) if whole else float(value)
         except ValueError as error:
             kind = "whole number" if whole else "number"
-            raise UnknownModel(f"{name}={value!r} of simulated:{persona} is not a {kind}", _example(persona, known)) from error
+            raise UnknownModel(
+                f"{name}={value!r} of simulated:{persona} is not a {kind}", _example(persona, defaults)
+            ) from error
     return options
 
 
 def checked_options(persona: str, given: Mapping[str, float]) -> dict[str, float]:
     """Return all options of the persona, given or default. Raises `UnknownModel` for unknown options and invalid values."""
-    known = options_of(persona)
+    defaults = options_of(persona)
     for name, value in given.items():
-        _check_known(persona, name, known)
+        _check_known(persona, name, defaults)
         _check_value(persona, name, value)
-    options = known | dict(given)
+    options = defaults | dict(given)
     together = sum(options[fault.option] for fault in FAULTS if fault.option in options)
     if together > 1 + 1e-9:
         names = ", ".join(fault.option for fault in FAULTS)
@@ -172,17 +174,17 @@ def _example(persona: str, known: Mapping[str, float]) -> str:
 def checked_verdict(persona: str, verdict: str) -> str:
     """Return the verdict of a persona about plans; raise `UnknownModel` for a word that is none."""
     if verdict not in VERDICTS:
-        what = f"verdict={verdict!r} of simulated:{persona} is not a verdict about a plan"
-        raise UnknownModel(what, near(str(verdict), VERDICTS))
+        problem = f"verdict={verdict!r} of simulated:{persona} is not a verdict about a plan"
+        raise UnknownModel(problem, near(str(verdict), VERDICTS))
     return verdict
 
 
 def query_of(persona: str, options: Mapping[str, float], price: Price, verdict: str = VERDICTS[0]) -> str:
     """Return the options that differ from the defaults, as they are written in a name after ``?``."""
     usual = options_of(persona)
-    told = [f"{name}={_shown(value)}" for name, value in options.items() if value != usual[name]]
-    told += [] if verdict == VERDICTS[0] else [f"{VERDICT}={verdict}"]
-    return "&".join(told if price.is_free else [*told, f"{PRICE}={price}"])
+    pieces = [f"{name}={_shown(value)}" for name, value in options.items() if value != usual[name]]
+    pieces += [] if verdict == VERDICTS[0] else [f"{VERDICT}={verdict}"]
+    return "&".join(pieces if price.is_free else [*pieces, f"{PRICE}={price}"])
 
 
 def _shown(value: float) -> str:

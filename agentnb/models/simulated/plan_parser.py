@@ -71,7 +71,7 @@ class Entry(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _titles(words: str) -> frozenset[str]:
-    return frozenset([words, *[words[: found.start()] for found in _AFTER_TITLE.finditer(words)]])
+    return frozenset([words, *[words[: match.start()] for match in _AFTER_TITLE.finditer(words)]])
 
 
 def read_listing(text: str) -> tuple[Entry, ...] | None:
@@ -91,8 +91,8 @@ def read_listing(text: str) -> tuple[Entry, ...] | None:
 
 @lru_cache(maxsize=4096)  # nearly all lines are as in the round before
 def _entry(line: str) -> Entry | None:
-    found = _ENTRY.fullmatch(line)
-    return None if found is None else Entry(int(found[1]), normal_status(found[2]), found[3])
+    match = _ENTRY.fullmatch(line)
+    return None if match is None else Entry(int(match[1]), normal_status(match[2]), match[3])
 
 
 def short_title(title: str) -> str:

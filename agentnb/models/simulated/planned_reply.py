@@ -56,9 +56,9 @@ class _Planning:
         self.steps = steps_of(self.items, tools)
         self._tools = tools
         self._required = {tool.name: tuple(tool.input_schema.get("required") or ()) for tool in tools}
-        self._results = [one for one in results if one["name"] != ELICITATION]
-        self._answers = [one for one in results if one["name"] == ELICITATION]
-        self._made = {call_key(ToolCall(one["name"], one["args"])): one for one in self._results}
+        self._results = [result for result in results if result["name"] != ELICITATION]
+        self._answers = [result for result in results if result["name"] == ELICITATION]
+        self._made = {call_key(ToolCall(result["name"], result["args"])): result for result in self._results}
 
     @cached_property
     def due(self) -> list[_Due]:
@@ -71,11 +71,11 @@ class _Planning:
         """The answer: what the tools returned, what the person said, what was left out."""
         if not self.steps:
             return listless(len(self.items))
-        results = [_quotable(one) for one in self._results]
+        results = [_quotable(entry) for entry in self._results]
         ended = [errors for step in self.steps if (errors := self._errors_of(step))]
         failed = sum(None not in errors for errors in ended)
-        unreadable = [one for item in self.items for one in unread(item, self._tools)]
-        text = report(len(ended), failed, results, [_LIKE_A_PLAN.sub("…", one) for one in unreadable])
+        unreadable = [entry for item in self.items for entry in unread(item, self._tools)]
+        text = report(len(ended), failed, results, [_LIKE_A_PLAN.sub("…", entry) for entry in unreadable])
         return "\n\n".join([text, *map(_in_words, self._answers), *self._uncalled])
 
     @property
@@ -86,31 +86,33 @@ class _Planning:
 
     def _completed(self, call: ToolCall) -> ToolCall | None:
         """Return the call, with the arguments that the person gave for it; None if they were asked and gave none."""
-        given = call.arguments if isinstance(call.arguments, dict) else {}
-        missing = [name for name in self._required[call.name] if name not in given]
-        asked = [one for one in self._answers if f'"{call.name}"' in str(one["args"])]
+        arguments = call.arguments if isinstance(call.arguments, dict) else {}
+        missing = [name for name in self._required[call.name] if name not in arguments]
+        asked = [answer for answer in self._answers if f'"{call.name}"' in str(answer["args"])]
         if not (missing and asked):
             return call
         content = _content(asked[-1])
-        return ToolCall(call.name, {**given, **content}) if all(name in content for name in missing) else None
+        return ToolCall(call.name, {**arguments, **content}) if all(name in content for name in missing) else None
 
     def _result_of(self, call: ToolCall) -> Mapping[str, Any] | None:
         """Return the result of a call. A reference to another step is any value: the results have what it stood for."""
-        found = self._made.get(call_key(call))
-        if found is None and _REFERENCE.search(str(call.arguments)):
-            return next((one for one in self._results if one["name"] == call.name and _fits(call.arguments, one["args"])), None)
-        return found
+        result = self._made.get(call_key(call))
+        if result is None and _REFERENCE.search(str(call.arguments)):
+            return next(
+                (past for past in self._results if past["name"] == call.name and _fits(call.arguments, past["args"])), None
+            )
+        return result
 
     def _errors_of(self, step: Step) -> list[str | None]:
         """Return the error of each call of a step that has a result; None if it went well."""
-        calls = [made for call in step.calls if (made := self._completed(call)) is not None]
-        return [one["error"] for call in calls if (one := self._result_of(call)) is not None]
+        calls = [completed for call in step.calls if (completed := self._completed(call)) is not None]
+        return [result["error"] for call in calls if (result := self._result_of(call)) is not None]
 
 
 def _content(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that the person filled in; empty if they declined."""
-    told = msgspec.json.decode(answer["result"]) if isinstance(answer["result"], str) else answer["result"]
-    content = told.get("content") if isinstance(told, dict) else None
+    reply = msgspec.json.decode(answer["result"]) if isinstance(answer["result"], str) else answer["result"]
+    content = reply.get("content") if isinstance(reply, dict) else None
     return content if isinstance(content, dict) else {}
 
 

@@ -106,7 +106,7 @@ def _of_last_step(observation: Observation) -> list[Entry]:
 
 def _list(observation: Observation) -> Move:
     """Write the steps down as todos; append them if the list already has entries."""
-    titles = [short_title(step.title) for place, step in enumerate(observation.steps) if place not in observation.own]
+    titles = [short_title(step.title) for index, step in enumerate(observation.steps) if index not in observation.own]
     text = f"First I write down what there is to do, {_counted(len(titles), 'step')}."
     if observation.board or observation.attempts_at_list:
         return Move("list", text, (todo_call("add", newTodos=[{"title": title} for title in titles]),))
@@ -127,9 +127,9 @@ def _review(observation: Observation) -> Move:
     seen = _list_seen(observation)
     if seen is None and not observation.unmarked:
         return Move("review", "I read the list again to see what is left.", (READ,))
-    left = [entry for entry in (observation.unmarked if seen is None else seen) if entry.is_open]
-    finished = [entry for entry in left if _is_finished(observation, entry)]
-    others = [entry for entry in left if entry not in finished and entry.status != "blocked"]
+    open_entries = [entry for entry in (observation.unmarked if seen is None else seen) if entry.is_open]
+    finished = [entry for entry in open_entries if _is_finished(observation, entry)]
+    others = [entry for entry in open_entries if entry not in finished and entry.status != "blocked"]
     able = [entry for entry in others if calls_of(entry.as_item(), observation.tools)]
     more = [(entry, "blocked", NO_CALL) for entry in others if entry not in able]
     begun = [(entry, "in-progress", "") for entry in able[:1] if entry.status != "in-progress"]
@@ -138,7 +138,7 @@ def _review(observation: Observation) -> Move:
     if work or (marks and not observation.has_asked(marks[-1])):
         text = f"Todo {able[0].id}: {short_title(able[0].words)}" if able else "I close what is still open on the list."
         return Move("review", text, (*marks, *work))
-    return Move("answer", _after_review(observation, left))
+    return Move("answer", _after_review(observation, open_entries))
 
 
 def _list_seen(observation: Observation) -> tuple[Entry, ...] | None:
@@ -148,7 +148,7 @@ def _list_seen(observation: Observation) -> tuple[Entry, ...] | None:
 
 def _is_finished(observation: Observation, entry: Entry) -> bool:
     """Return whether it did the work of this todo."""
-    mine = {one.id for one in observation.unmarked}
+    mine = {todo.id for todo in observation.unmarked}
     return entry.id in mine | observation.todos_worked_on or any(entry.has_title(title) for title in observation.titles_done)
 
 
@@ -211,7 +211,7 @@ def report(steps: int, failed: int, results: Sequence[ToolResult], left_out: Seq
     lines = [f"Done: {_counted(steps, 'step')}{which}, {_counted(len(results), 'tool call')}."]
     lines += [f"{result.name}{' failed' if result.is_error else ''}:{_shown(_short(result))}" for result in results]
     if left_out:
-        lines += [LEFT_OUT, "\n".join(f"- {one}" for one in left_out)]
+        lines += [LEFT_OUT, "\n".join(f"- {item}" for item in left_out)]
     return "\n\n".join(lines)
 
 

@@ -56,12 +56,12 @@ def _made_up(schema: Any, root: dict[str, Any], words: str, level: int) -> Any:
         return None
     if "$ref" in schema:
         return _made_up(_referred(str(schema["$ref"]), root), root, words, level + 1)
-    given = [schema[key] for key in ("const", "default") if key in schema]
-    given += [schema[key][0] for key in ("enum", "examples") if schema.get(key)]
-    if given:
-        return given[0]
-    others = [schema[key][0] for key in ("anyOf", "oneOf", "allOf") if schema.get(key)]
-    return _made_up(others[0], root, words, level + 1) if others else _of_kind(schema, root, words, level)
+    candidates = [schema[key] for key in ("const", "default") if key in schema]
+    candidates += [schema[key][0] for key in ("enum", "examples") if schema.get(key)]
+    if candidates:
+        return candidates[0]
+    alternatives = [schema[key][0] for key in ("anyOf", "oneOf", "allOf") if schema.get(key)]
+    return _made_up(alternatives[0], root, words, level + 1) if alternatives else _of_kind(schema, root, words, level)
 
 
 def _of_kind(schema: dict[str, Any], root: dict[str, Any], words: str, level: int) -> Any:
@@ -90,7 +90,7 @@ def _text(schema: dict[str, Any], words: str) -> str:
 
 
 def _referred(reference: str, root: dict[str, Any]) -> Any:
-    found: Any = root
+    node: Any = root
     for step in reference.removeprefix("#").split("/")[1:]:
-        found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
-    return found
+        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+    return node

@@ -114,7 +114,7 @@ async def client_of(endpoint: Endpoint, sdk: Sdk) -> Any:
     with _lock:
         mine = _clients.get(loop)
         if mine is None:
-            for closed in [other for other in _clients if other.is_closed()]:
+            for closed in [candidate for candidate in _clients if candidate.is_closed()]:
                 del _clients[closed]  # it was closed without an orderly shutdown
             mine = _clients[loop] = {}
     if endpoint not in mine:
@@ -143,8 +143,8 @@ def http_settings(url: str | None) -> dict[str, Any]:
     import httpx2
 
     limits = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
-    made: dict[str, Any] = {"follow_redirects": False, "limits": limits, "event_hooks": {"response": [bound]}}
-    return made | {"transport": httpx2.AsyncHTTPTransport(limits=limits)} if is_local(url) else made
+    settings: dict[str, Any] = {"follow_redirects": False, "limits": limits, "event_hooks": {"response": [bound]}}
+    return settings | {"transport": httpx2.AsyncHTTPTransport(limits=limits)} if is_local(url) else settings
 
 
 def is_at(url: str | None, host: str) -> bool:
@@ -165,8 +165,8 @@ def _made(endpoint: Endpoint, sdk: Sdk) -> Any:
 
 def _no_client(provider: str, error: Exception, told: str) -> SettingsError:
     if isinstance(error, OSError):
-        what = "the certificates that the environment names cannot be read"
-        return SettingsError(f"{provider}: {what}", "Look at the variables SSL_CERT_FILE and SSL_CERT_DIR")
+        problem = "the certificates that the environment names cannot be read"
+        return SettingsError(f"{provider}: {problem}", "Look at the variables SSL_CERT_FILE and SSL_CERT_DIR")
     if isinstance(error, ImportError) and "socks" not in told.lower():
         return SettingsError(f"{provider}: its library cannot be loaded ({readable(told)})", "Install agentnb again")
     if isinstance(error, ImportError):
@@ -175,8 +175,8 @@ def _no_client(provider: str, error: Exception, told: str) -> SettingsError:
             Install("socksio", lead="Install it", rest=". Or look at the variables ALL_PROXY, HTTPS_PROXY and HTTP_PROXY"),
         )
     # The error's text is not repeated: the URL of a proxy may hold a password.
-    what = "the environment names a proxy that cannot be used, or other settings that cannot be read"
-    return SettingsError(f"{provider}: {what}", "Look at the variables ALL_PROXY, HTTPS_PROXY and HTTP_PROXY")
+    problem = "the environment names a proxy that cannot be used, or other settings that cannot be read"
+    return SettingsError(f"{provider}: {problem}", "Look at the variables ALL_PROXY, HTTPS_PROXY and HTTP_PROXY")
 
 
 async def _open_until_the_loop_ends(client: Any, loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:

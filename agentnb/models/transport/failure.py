@@ -182,13 +182,13 @@ def _status_of(name: str) -> int | None:
 
 def reported(error: Any) -> ProviderError:
     """Return the details of an error that a server sent in place of a reply."""
-    told = error if isinstance(error, dict) else {}
-    details = told.get("details")
+    fields = error if isinstance(error, dict) else {}
+    details = fields.get("details")
     named = [details.get("error_code")] if isinstance(details, dict) else []
-    named += map(told.get, ("code", "type", "status", "status_code", "raw_status_code"))
+    named += map(fields.get, ("code", "type", "status", "status_code", "raw_status_code"))
     names = [str(name) for name in named if name]
-    known = (name for name in names if is_named("credit", name) or _status_of(name) is not None)
-    name = next(known, names[0] if names else "")
+    recognized = (name for name in names if is_named("credit", name) or _status_of(name) is not None)
+    name = next(recognized, names[0] if names else "")
     return ProviderError(None, name, said_in(error), {})
 
 
@@ -202,16 +202,19 @@ def broken_connection(provider: str, error: BaseException, url: str | None = Non
     if TLS.search(words):
         return _insecure(provider, words)
     if kind == "ConnectError" and is_local(url):
-        what, hint = f"{provider}: nothing answers at {url}", "Start the server there, or name another with url=URL"
-        return Failure(ProviderTrouble(what, hint), transient=False)
+        problem, hint = f"{provider}: nothing answers at {url}", "Start the server there, or name another with url=URL"
+        return Failure(ProviderTrouble(problem, hint), transient=False)
     if kind == "ConnectError":
-        what, hint = f"{provider}: could not be reached ({words})", "Look at the network, or at url= if it names another server"
+        problem, hint = (
+            f"{provider}: could not be reached ({words})",
+            "Look at the network, or at url= if it names another server",
+        )
     elif kind.endswith("Timeout"):
-        what = f"{provider}: nothing came for too long ({words})"
-        return Failure(ProviderTimedOut(what, wait_longer("timeout")), transient=True)
+        problem = f"{provider}: nothing came for too long ({words})"
+        return Failure(ProviderTimedOut(problem, wait_longer("timeout")), transient=True)
     else:
         return Failure(ProviderTrouble(f"{provider}: the connection broke ({words})", TRY_AGAIN), transient=True)
-    return Failure(ProviderTrouble(what, hint), transient=True)
+    return Failure(ProviderTrouble(problem, hint), transient=True)
 
 
 def wait_longer(option: str) -> tuple[AnyAdvice, ...]:
@@ -221,16 +224,16 @@ def wait_longer(option: str) -> tuple[AnyAdvice, ...]:
 
 def _insecure(provider: str, words: str) -> Failure:
     """Return the failure of a TLS connection. Missing TLS and an untrusted certificate are not transient."""
-    what, transient, hint = f"{provider}: no secure connection ({words})", False, advised("")
+    problem, transient, hint = f"{provider}: no secure connection ({words})", False, advised("")
     if CERTIFICATE.search(words):
-        what = f"{provider}: the server's certificate is not trusted ({words})"
+        problem = f"{provider}: the server's certificate is not trusted ({words})"
         hint = advised("If you trust it, name its file in the variable SSL_CERT_FILE, before the kernel starts")
     elif PLAIN_HTTP.search(words):
         hint = advised("The server seems to speak plain HTTP: write http:// instead of https:// in its URL")
     else:
         hint = (Plain("Look at the URL, is it http:// instead of https://?"), TryAgain(lead="Or try again"))
         transient = True
-    return Failure(ProviderTrouble(what, hint), transient)
+    return Failure(ProviderTrouble(problem, hint), transient)
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
@@ -265,26 +268,26 @@ def _seconds_until(date: str, now: datetime) -> float | None:
 
 
 def _error(refusal: Refusal, status: int | None, meaning: str, wait: float | None) -> ModelError:
-    kind, what, hint = MEANINGS[meaning]
-    told = ", ".join(readable(str(one)) for one in (status, refusal.name) if one and one != str(status))
+    kind, problem, hint = MEANINGS[meaning]
+    code_words = ", ".join(readable(str(part)) for part in (status, refusal.name) if part and part != str(status))
     words = {"who": refusal.provider, "model": refusal.model, "key": refusal.key_name or "NAME", "url": str(refusal.url)}
-    code, message = f" ({told})" if told else "", readable(refusal.message)
+    code, message = f" ({code_words})" if code_words else "", readable(refusal.message)
     if meaning == "redirect":
         message = ""  # the page sent with a redirect holds nothing useful
-        if place := _place(refusal.headers.get("location", ""), refusal.url):
-            what, hint = (
+        if target := _place(refusal.headers.get("location", ""), refusal.url):
+            problem, hint = (
                 "the server sends us to {place}, and we do not follow with key and conversation",
                 "If that is right, name it: url={place}",
             )
-            words["place"] = place
+            words["place"] = target
     if meaning == "not found" and refusal.url is not None:
-        what = "there is no {model} at {url}"
+        problem = "there is no {model} at {url}"
         hint = ShowModels("{who}", "{url}", lead="See that the URL is right, and the name")
     if meaning == "rate limit" and wait:
         hint = TryAgain(lead=f"It asks to wait {wait:,.0f} s. Then try again")
     hint = next((better for pattern, better in BETTER_ADVICE if status in WORDED and pattern.search(refusal.message)), hint)
     advice = change_texts(advised(hint), lambda text: text.format(**words))
-    return kind(f"{refusal.provider}: {what.format(**words)}{code}" + (f": {message}" if message else ""), advice)
+    return kind(f"{refusal.provider}: {problem.format(**words)}{code}" + (f": {message}" if message else ""), advice)
 
 
 def _meaning(refusal: Refusal, status: int | None) -> str:
@@ -328,12 +331,12 @@ def said_in(body: object) -> str:
         body = _parsed(body)
     if isinstance(body, Mapping):
         behind, details = body.get("metadata"), body.get("details")
-        told = [
+        texts = [
             next(filter(None, (said_in(body.get(field)) for field in words_of_servers()["names"]["fields"])), ""),
             said_in(behind.get("raw")) if isinstance(behind, Mapping) else "",
             *_quotas(details if isinstance(details, list) else []),
         ]
-        return ": ".join(filter(None, told))
+        return ": ".join(filter(None, texts))
     if not isinstance(body, str):
         return "" if body is None or isinstance(body, list) else str(body)
     text = body[: 100 * MAX_OF_A_MESSAGE]
@@ -342,8 +345,8 @@ def said_in(body: object) -> str:
 
 def _quotas(details: list[Any]) -> list[str]:
     """Return the names of the quotas that Google's details of an error say are used up."""
-    violations = [one for detail in details if isinstance(detail, dict) for one in detail.get("violations") or ()]
-    return [str(one["quotaId"]) for one in violations if isinstance(one, dict) and one.get("quotaId")]
+    violations = [violation for detail in details if isinstance(detail, dict) for violation in detail.get("violations") or ()]
+    return [str(violation["quotaId"]) for violation in violations if isinstance(violation, dict) and violation.get("quotaId")]
 
 
 def _parsed(text: str) -> object:
@@ -356,5 +359,5 @@ def _parsed(text: str) -> object:
 def readable(message: str) -> str:
     """Return text from outside in a form fit to show: one line, no control characters, limited length."""
     beginning = encodable(message[: 10 * MAX_OF_A_MESSAGE])
-    text = " ".join("".join(one if one.isprintable() else " " for one in beginning).split())
+    text = " ".join("".join(character if character.isprintable() else " " for character in beginning).split())
     return text if len(text) <= MAX_OF_A_MESSAGE else text[:MAX_OF_A_MESSAGE].rstrip() + " …"

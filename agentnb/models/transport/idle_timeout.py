@@ -39,11 +39,11 @@ async def until_idle(
     The time that the consumer spends on a chunk does not count. Comments in the stream, which the libraries skip, make no
     chunk and do not reset the timeout.
     """
-    clock, left, progress = asyncio.get_running_loop().time, seconds, Progress()
+    clock, remaining, progress = asyncio.get_running_loop().time, seconds, Progress()
     while True:
-        asked, left = clock(), min(left, AFTER_THE_END) if ended() else left
+        asked, remaining = clock(), min(remaining, AFTER_THE_END) if ended() else remaining
         try:
-            async with asyncio.timeout(left) as limit:
+            async with asyncio.timeout(remaining) as limit:
                 chunk = await anext(chunks, ENDED)
         except TimeoutError:
             if not limit.expired():
@@ -51,8 +51,8 @@ async def until_idle(
             raise IdleTimeout(seconds) from None
         if chunk is ENDED:
             return
-        left = seconds if progress.is_made_by(chunk) else left - (clock() - asked)
-        if left <= 0:
+        remaining = seconds if progress.is_made_by(chunk) else remaining - (clock() - asked)
+        if remaining <= 0:
             raise IdleTimeout(seconds)
         yield chunk
 

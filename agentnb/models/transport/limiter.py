@@ -118,13 +118,13 @@ class Limiter:
 
         If it asked for none, close for ``seconds``, unless already closed: calls sent together report the same refusal.
         """
-        now = monotonic()
+        at = monotonic()
         with self._lock:
             self._allowed = max(1, self._allowed // 2)
             if asked is not None:
-                self._closed_until = max(self._closed_until, now + min(asked, LONGEST_CLOSED))
-            elif self._closed_until <= now:
-                self._closed_until = now + seconds
+                self._closed_until = max(self._closed_until, at + min(asked, LONGEST_CLOSED))
+            elif self._closed_until <= at:
+                self._closed_until = at + seconds
 
     async def _come(self, number: int, most: float, longest: float) -> tuple[_Place, float]:
         held = 0.0
@@ -151,7 +151,7 @@ class Limiter:
         loop = asyncio.get_running_loop()
         mine = _Place(number, loop, loop.create_future())
         with self._lock:
-            insort(self._waiting, mine, key=lambda one: one.number)
+            insort(self._waiting, mine, key=lambda call: call.number)
             self._let_in()
         try:
             if mine not in self._inside:
@@ -183,7 +183,7 @@ class Limiter:
 
     def _taken(self) -> int:
         places = list(self._inside)  # a copy: garbage-collected calls leave the set meanwhile
-        for one in places:
-            if one.loop.is_closed():
-                self._inside.discard(one)
-        return sum(one.loop.is_running() for one in places)
+        for holder in places:
+            if holder.loop.is_closed():
+                self._inside.discard(holder)
+        return sum(holder.loop.is_running() for holder in places)

@@ -162,21 +162,21 @@ class RemoteModel:
         details = error.details if isinstance(error, Refused) else self._provider.sdk.error_details(error)
         if sent is None or details is None or details.status in NOT_OF_THE_FORM:
             return None
-        found = traits.named_in(f"{details.message}\n{details.body}", tried)
-        if found is None:
+        named_trait = traits.named_in(f"{details.message}\n{details.body}", tried)
+        if named_trait is None:
             return None
-        trait, value = found
+        trait, value = named_trait
         tried.add(trait)
-        option, word = OPTION_OF.get(found, (trait, option_text(value)))
+        option, word = OPTION_OF.get(named_trait, (trait, option_text(value)))
         if getattr(self.options, option, None) is not None or getattr(sent, trait) == value:
             return None
         traits.learn(self._server, trait, value)
-        place = f" at {self._endpoint.url}" if self._endpoint.url else ""
-        what = (
-            f"{self._provider.name}: the server{place} refused a form of the request, which was sent again with {option}={word}"
+        at = f" at {self._endpoint.url}" if self._endpoint.url else ""
+        problem = (
+            f"{self._provider.name}: the server{at} refused a form of the request, which was sent again with {option}={word}"
         )
         advice = f"To begin with it, write {option}={word} behind the model's name and ?"
-        return Notice(what, advice if option in self._provider.options else "")
+        return Notice(problem, advice if option in self._provider.options else "")
 
     def body(self, request: Request) -> bytes:
         """Return the request as JSON, as it would be sent."""
@@ -194,7 +194,7 @@ class RemoteModel:
         while True:
             body = self.body(request)
             options = self._sent_options
-            reading, told, begun = self._provider.reading(options), 0, False
+            reading, counted, begun = self._provider.reading(options), 0, False
             try:
                 try:
                     all_chunks = self._chunks(body, reading)
@@ -203,9 +203,9 @@ class RemoteModel:
                             for delta in reading.take(chunk):
                                 yield delta
                             begun = True
-                            if (unshown := reading.unshown) >= told + WORTH_COUNTING:
-                                yield Unshown(unshown - told)
-                                told = unshown
+                            if (unshown := reading.unshown) >= counted + WORTH_COUNTING:
+                                yield Unshown(unshown - counted)
+                                counted = unshown
                 except Exception as error:
                     # A reply that is whole is paid for, however its stream ends; an error that the server reports stays one.
                     if not reading.ended or not _is_of_the_way(error):
@@ -235,14 +235,14 @@ class RemoteModel:
                 anything = True
                 yield chunk
             # Some servers do not stream although the request says so, and some URLs do not belong to such a server.
-            told, is_stream = _told(events.bare), "event-stream" in response.headers.get("content-type", "")
-            if not anything and (isinstance(told, dict) or not is_stream):
-                for chunk in _whole(told, self._provider):
+            body_data, is_stream = _told(events.bare), "event-stream" in response.headers.get("content-type", "")
+            if not anything and (isinstance(body_data, dict) or not is_stream):
+                for chunk in _whole(body_data, self._provider):
                     yield chunk
-            elif isinstance(told, dict):
-                yield told
-            elif told and not reading.ended:
-                raise Refused(reported(told))
+            elif isinstance(body_data, dict):
+                yield body_data
+            elif body_data and not reading.ended:
+                raise Refused(reported(body_data))
 
     def _priced(self, reply: Reply, used: Usage) -> Usage:
         """Return the usage with its cost: by the requested model's name, or else by the name in the reply, as with gateways.
@@ -278,10 +278,10 @@ async def models_of(provider: Provider, endpoint: Endpoint) -> list[str]:
         answer = await client.get("/models" if is_elsewhere else provider.models_path, cast_to=object)
         if not isinstance(answer, dict | list):
             raise NoReply(_kind_of(answer), "list of models")
-        return [str(one["id"]) for one in (answer["data"] if isinstance(answer, dict) else answer)]
+        return [str(entry["id"]) for entry in (answer["data"] if isinstance(answer, dict) else answer)]
     except Exception as error:
-        found = failure_of(error, provider, endpoint, "list of models").error
-    raise found  # outside the handler: the traceback then holds no frames of the libraries, which have the key
+        failed = failure_of(error, provider, endpoint, "list of models").error
+    raise failed  # outside the handler: the traceback then holds no frames of the libraries, which have the key
 
 
 class NoReply(Exception):
@@ -293,22 +293,22 @@ class NoReply(Exception):
         self.wanted = wanted
 
 
-def _whole(told: Any, provider: Provider) -> Sequence[Any]:
+def _whole(data: Any, provider: Provider) -> Sequence[Any]:
     """Return a reply that came whole as the chunks of a stream; raise `Refused` or `NoReply` if something else came."""
-    told = told[0] if isinstance(told, list) and told else told
-    is_object = isinstance(told, dict)
-    error = is_object and (told.get("error") or (told if told.get("object") == "error" else None))
-    if error and not any(told.get(key) for key in WHOLE):
+    data = data[0] if isinstance(data, list) and data else data
+    is_object = isinstance(data, dict)
+    error = is_object and (data.get("error") or (data if data.get("object") == "error" else None))
+    if error and not any(data.get(key) for key in WHOLE):
         raise Refused(reported(error))
-    if not is_object or not any(key in told for key in WHOLE):
-        raise NoReply(_kind_of(told))
-    return provider.as_stream(told)
+    if not is_object or not any(key in data for key in WHOLE):
+        raise NoReply(_kind_of(data))
+    return provider.as_stream(data)
 
 
-def _kind_of(told: Any) -> str:
-    if not isinstance(told, str):
-        return "nothing" if told is None else f"other JSON ({words_of(told)})"
-    text = told.strip()
+def _kind_of(data: Any) -> str:
+    if not isinstance(data, str):
+        return "nothing" if data is None else f"other JSON ({words_of(data)})"
+    text = data.strip()
     return "a web page" if text.startswith("<") else f"text ({text})" if text else "nothing"
 
 
@@ -333,13 +333,13 @@ def failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: 
     Any other exception is a bug, and raised again.
     """
     if isinstance(error, IdleTimeout):
-        found = _idle_timeout(error, provider)
+        result = _idle_timeout(error, provider)
     elif any(isinstance(cause, TooMuch) for cause in _causes(error)):
-        what = f"{provider.name}: the server sent more than {MAX_PIECE / 1e6:.0f} MB without an end"
-        found = Failure(BrokenReply(what, "Try another model; or is it another kind of server?"), transient=False)
+        problem = f"{provider.name}: the server sent more than {MAX_PIECE / 1e6:.0f} MB without an end"
+        result = Failure(BrokenReply(problem, "Try another model; or is it another kind of server?"), transient=False)
     else:
-        found = _failure_of(error, provider, endpoint, model)
-    return replace(found, error=type(found.error)(*redact((found.error.what, found.error.advice))))
+        result = _failure_of(error, provider, endpoint, model)
+    return replace(result, error=type(result.error)(*redact((result.error.what, result.error.advice))))
 
 
 def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model: str) -> Failure:
@@ -371,26 +371,26 @@ def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model:
 
 
 def _idle_timeout(error: IdleTimeout, provider: Provider) -> Failure:
-    what = f"{provider.name}: nothing of the reply came for {error.seconds:g} s, although the connection is open"
-    return Failure(ProviderTimedOut(what, wait_longer("stall")), transient=True)
+    problem = f"{provider.name}: nothing of the reply came for {error.seconds:g} s, although the connection is open"
+    return Failure(ProviderTimedOut(problem, wait_longer("stall")), transient=True)
 
 
 def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> Failure | None:
     """Return the failure if what came is no reply; None for any other error."""
     if isinstance(error, NoReply):
-        place = f" at {endpoint.url}" if endpoint.url else ""
-        what = f"{provider.name}: the server{place} sent {readable(error.sent)}, and no {error.wanted}"
+        location = f" at {endpoint.url}" if endpoint.url else ""
+        problem = f"{provider.name}: the server{location} sent {readable(error.sent)}, and no {error.wanted}"
         return Failure(
-            BrokenReply(what, "Is the URL right? It often ends in /v1: url=http://localhost:8000/v1"), transient=False
+            BrokenReply(problem, "Is the URL right? It often ends in /v1: url=http://localhost:8000/v1"), transient=False
         )
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         sent = error.doc.strip() if isinstance(error, json.JSONDecodeError) else ""
         words = "" if sent.startswith(("{", "[")) else readable(sent)  # some servers send the words of an error bare
-        what = f"{provider.name}: the response is not complete JSON" + (f": {words}" if words else "")
-        return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
+        problem = f"{provider.name}: the response is not complete JSON" + (f": {words}" if words else "")
+        return Failure(BrokenReply(problem, "Try again; or is it another kind of server?"), transient=True)
     if isinstance(error, MALFORMED) or _is_called(error, "APIError"):
-        what = f"{provider.name}: the response is not a reply ({readable(f'{type(error).__name__}: {error}')})"
-        return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
+        problem = f"{provider.name}: the response is not a reply ({readable(f'{type(error).__name__}: {error}')})"
+        return Failure(BrokenReply(problem, "Try again; or is it another kind of server?"), transient=True)
     return None
 
 
@@ -404,8 +404,8 @@ def _connection_cause(error: Exception) -> BaseException | None:
     import httpx2
 
     causes = list(_causes(error))
-    found = [cause for cause in causes if isinstance(cause, httpx2.HTTPError | httpx2.StreamError | OSError)]
-    return next(iter(found or (causes[-1:] if _is_called(error, "APIConnectionError", "EndOfStream") else ())), None)
+    direct = [cause for cause in causes if isinstance(cause, httpx2.HTTPError | httpx2.StreamError | OSError)]
+    return next(iter(direct or (causes[-1:] if _is_called(error, "APIConnectionError", "EndOfStream") else ())), None)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

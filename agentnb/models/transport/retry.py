@@ -85,13 +85,13 @@ async def with_retries(
     Waits hold no place in the limiter; a cancellation ends them at once. Time that the limiter holds a call up, because other
     calls were refused, counts like the call's own waits; before the first attempt it is reported as the `Retry` of attempt 0.
     """
-    waited, number, begun, told = 0.0, 1, math.inf, False
+    waited, number, begun, is_reported = 0.0, 1, math.inf, False
     last: Failure | None = None
     while True:
-        left = policy.left(waited, monotonic() - begun)
-        longest = policy.longest_wait if last or told else min(policy.longest_wait, WORTH_TELLING)
+        remaining = policy.left(waited, monotonic() - begun)
+        longest = policy.longest_wait if last or is_reported else min(policy.longest_wait, WORTH_TELLING)
         try:
-            async with limiter.place(left, longest) as held, aclosing(attempt()) as items:
+            async with limiter.place(remaining, longest) as held, aclosing(attempt()) as items:
                 waited += held
                 begun = min(begun, monotonic() - waited)
                 async for item in items:
@@ -100,9 +100,9 @@ async def with_retries(
             return
         except NoPlace as none:
             waited += none.held
-            if none.seconds == 0 or none.seconds > min(policy.longest_wait, left - none.held):
+            if none.seconds == 0 or none.seconds > min(policy.longest_wait, remaining - none.held):
                 raise (last.error if last else _held_up(limiter, none.seconds, waited)) from None
-            told = True
+            is_reported = True
             yield Retry(0, none.seconds, f"{limiter.name} has asked all calls to wait")
             continue
         except AttemptFailed as failed:
@@ -122,8 +122,8 @@ async def with_retries(
 def _held_up(limiter: CallLimiter, seconds: float, waited: float) -> RateLimited:
     """Return the error of a call that the limiter held up for too long; it was never sent."""
     if not seconds:
-        what = f"{limiter.name}: too many requests; after {waited:,.0f} s this call had not had its turn"
-        return RateLimited(what, TryAgain(lead="Start fewer at once, or wait a while, then try again"))
+        problem = f"{limiter.name}: too many requests; after {waited:,.0f} s this call had not had its turn"
+        return RateLimited(problem, TryAgain(lead="Start fewer at once, or wait a while, then try again"))
     opens = datetime.now().astimezone() + timedelta(seconds=math.ceil(seconds))
-    what = f"{limiter.name}: too many requests; it asked to wait, no call goes before {opens:%H:%M:%S} (in {seconds:,.0f} s)"
-    return RateLimited(what, TryAgain(lead="Then try again", rest=", or use another key"))
+    problem = f"{limiter.name}: too many requests; it asked to wait, no call goes before {opens:%H:%M:%S} (in {seconds:,.0f} s)"
+    return RateLimited(problem, TryAgain(lead="Then try again", rest=", or use another key"))
