@@ -1,6 +1,6 @@
-"""A model that gives the replies of recorded runs: the same request gets the same reply, without a key or a network.
+"""A model that returns the replies of recorded runs: the same request gets the same reply, without a key or a network.
 
-A reply is found by its request, whatever ids its calls have; or, in order, by its number, and the request is only checked.
+Replies are found by their requests, ignoring call ids; or, in order, by number, with a check of the request.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from agentnb.models.capabilities import NO_LANGUAGE_MODEL, Capabilities
 from agentnb.models.model import StreamItem
 
 MAX_DIFF = 14
-"""Lines of a difference that an error shows."""
+"""Maximum lines of a diff in an error."""
 MAX_LINE = 160
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Piece(NamedTuple):
-    """A part of a request that is compared: what it is, and all of it as text."""
+    """A compared part of a request: its kind, and its full text."""
 
     what: str
     text: str
 
 
 class Recording(NamedTuple):
-    """A request of a recorded run and what the model answered, with the failed attempts before it."""
+    """A request of a recorded run and the model's answer, with the failed attempts before it."""
 
     run_id: str
     round: int
@@ -42,11 +42,11 @@ class Recording(NamedTuple):
     request: Request
     items: tuple[StreamItem, ...]
     error: Exception | None = None
-    """What the model raised, after these items, if it gave no reply."""
+    """The model's exception after these items, if it gave no reply."""
 
 
 def pieces(request: Request) -> list[Piece]:
-    """Return what makes two requests the same, in order. Ids of calls are numbered; what only a provider reads is left out."""
+    """Return the parts that identify a request, in order. Call ids are numbered; provider-specific data is omitted."""
     ids: dict[str, str] = {}
     tools = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in request.tools]
     compared = [Piece("the system prompt", request.system)]
@@ -72,27 +72,27 @@ def _told(part: AnyPart, ids: dict[str, str]) -> str:
 
 
 def digest(request: Request) -> str:
-    """Return the address of the request: equal requests have equal ones, also in another process."""
+    """Return the hash of the request: equal requests have equal hashes, in every process."""
     return hashlib.sha256(_encode([[piece.what, piece.text] for piece in pieces(request)])).hexdigest()
 
 
 class RecordedModel:
-    """Gives the recorded replies of a run, of several, or of all in a file, folder or archive.
+    """Returns the recorded replies of a run, of several, or of all in a file, folder or archive.
 
     A reply is found by its request; a request that was made several times gets its replies in their order, and then the last
     again. With ``in_order`` the replies come in the order recorded, of one run, and each request is checked. A request that was
-    not recorded raises `ReplayDiverged`, which names the first difference to the recorded request that is most like it.
-    ``requests`` holds each `Request` as it was sent.
+    not recorded raises `ReplayDiverged`, which names the first difference to the most similar recorded request. ``requests``
+    holds each `Request` as it was sent.
 
         Agent(RecordedModel("runs/20261122-190000-1.jsonl"), tools=[...])
     """
 
     def __init__(self, source: Any, *, in_order: bool = False, name: str = "") -> None:
-        """``source``: a run, a list of runs, or a path. ``name``: of the model in logs."""
+        """``source``: a run, a list of runs, or a path. ``name``: name of the model in logs."""
         self.name = name or f"recorded:{getattr(source, 'id', None) or (source if isinstance(source, str) else 'runs')}"
         self.requests: list[Request] = []
         self.diverged: ReplayDiverged | None = None
-        """The first divergence, if there was one."""
+        """The first divergence, if any."""
         self._source, self._in_order = source, in_order
         self._recordings: list[Recording] | None = None
         self._by_digest: dict[str, list[Recording]] = {}
@@ -104,17 +104,17 @@ class RecordedModel:
 
     @property
     def recordings(self) -> Sequence[Recording]:
-        """All recorded requests and replies. Read when they are first needed."""
+        """All recorded requests and replies, read on first use."""
         if self._recordings is None:
             self._recordings = [
                 *sys.modules["agentnb"].read_recordings(self._source)
-            ]  # of a room above, which only the package may load
+            ]  # of a higher room, which only the package may load
             for recording in self._recordings:
                 self._by_digest.setdefault(digest(recording.request), []).append(recording)
         return self._recordings
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        """Yield what the model answered to this request."""
+        """Yield the model's recorded answer to this request."""
         self.requests.append(request)
         try:
             recording = self._next(request) if self._in_order else self._like(request)
@@ -162,7 +162,7 @@ def _place(one: Recording) -> str:
 
 
 def _alike(recorded: Sequence[Piece], wanted: Sequence[Piece]) -> tuple[int, int]:
-    """Return how many pieces are the same before the first that differs, and how many in all."""
+    """Return the number of equal pieces before the first difference, and in total."""
     same = [first == second for first, second in zip(recorded, wanted, strict=False)]
     return len([*takewhile(bool, same)]), sum(same)
 

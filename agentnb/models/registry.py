@@ -30,14 +30,14 @@ from agentnb.models.transport.connections import Endpoint
 from agentnb.models.transport.remote import RemoteModel
 
 DEFAULT = "simulated:disciplined"
-"""The model to use when there is neither a model nor a key."""
+"""Default model if there is neither a model nor a key."""
 
 Given: TypeAlias = Sequence[tuple[str, str]]
-"""The options after ``?``, in order."""
+"""Options after ``?``, in order."""
 
 _OF_OTHER_WIRES = {provider.name: provider for provider in (anthropic.PROVIDER, openai_responses.PROVIDER)}
 REMOTE: dict[str, Provider] = {name: (_OF_OTHER_WIRES | openai.PROVIDERS)[name] for name in settings.SERVERS}
-"""The providers of language models."""
+"""Providers of language models."""
 
 
 def _simulated(persona: str, given: Given) -> Model:
@@ -61,7 +61,7 @@ def _recorded(name: str, given: Given) -> Model:
 
 RECORDED = "recorded:"
 SEED = "seed"
-"""The option of models that draw by a seed."""
+"""Option of models that sample with a seed."""
 OTHERS: dict[str, Callable[[str, Given], Model]] = {"simulated": _simulated, "scripted": _scripted, "recorded": _recorded}
 """Constructors of models that are not language models, from the rest of the name and the options."""
 PLAIN_URL = re.compile(r"https?://[\w.:/-]{1,200}")
@@ -71,11 +71,11 @@ PROVIDERS = ("simulated", "scripted", *REMOTE, "recorded")
 
 
 def endpoint_of(provider: Provider, options: Options, *, by_person: bool = False) -> Endpoint:
-    """Return the address and the key of the provider's calls. Raises `MissingKey` if a key is needed and there is none.
+    """Return the address and the key of the provider's calls. Raises `MissingKey` if a required key is missing.
 
-    ``by_person``: the person named the model, and so chose its address and its key; both are allowed from then on. Other
-    options choose neither: raises `UrlNotAllowed`, before a key is searched for, unless the person allowed the destination. A
-    server of this machine may be called without permission, but gets no key.
+    ``by_person``: the person named the model, and so chose its address and its key; both are allowed from then on. Options from
+    elsewhere choose neither: raises `UrlNotAllowed`, before a key is searched for, unless the person allowed the destination. A
+    server on this machine may be called without permission, but gets no key.
     """
     url = chosen_destination.url_of_calls(provider, options)
     if url is not None:
@@ -91,7 +91,7 @@ def endpoint_of(provider: Provider, options: Options, *, by_person: bool = False
         chosen_destination.allow_chosen(provider, options)
     elif chosen_destination.find_missing(provider, options) is not None:
         chosen_destination.check([(provider, options)])
-        key_name = ""  # it is a server of this machine
+        key_name = ""  # it is a server on this machine
     key = settings.find_key(key_name) if key_name else None
     if key is None and (options.key or (provider.needs_key and not is_local(url))):
         raise MissingKey(
@@ -102,9 +102,9 @@ def endpoint_of(provider: Provider, options: Options, *, by_person: bool = False
 
 
 def check_destinations(models: Iterable[object]) -> None:
-    """Raise `UrlNotAllowed`, with all that is missing, if models that a file or log names need destinations not allowed yet.
+    """Raise `UrlNotAllowed`, with all missing destinations, if models named by a file or log need any that are not allowed.
 
-    Raises `SettingsError` for recorded runs that these may not name.
+    Raises `SettingsError` for recorded runs that they may not name.
     """
     of_files = [model for model in models if isinstance(model, FileModelName)]
     for model in of_files:
@@ -113,10 +113,7 @@ def check_destinations(models: Iterable[object]) -> None:
 
 
 def person_chose_destination(model: object) -> bool:
-    """Return whether the person named the model, and with it where its calls go, which key goes with them, or its price.
-
-    Or which recorded runs are read.
-    """
+    """Return whether the person named the model and thereby its address, its key, its price, or recorded runs."""
     if not isinstance(model, str) or not _is_by_person(model):
         return False
     if model.startswith(RECORDED):
@@ -135,18 +132,18 @@ def is_usual_or_allowed(model: str) -> bool:
 
 
 def _parts(model: str) -> tuple[Provider, Options] | None:
-    """Return the provider and the options in this name; None unless a provider's models have such names."""
+    """Return the provider and the options in this name, or None for other kinds of models."""
     provider, name, query_options = _taken_apart(model)
     return (REMOTE[provider], _options(provider, name, query_options)) if provider in REMOTE else None
 
 
 def names() -> list[str]:
-    """Return the names to offer for completion."""
+    """Return names for completion."""
     return [f"simulated:{persona}" for persona in PERSONAS]
 
 
 def check_model(model: object) -> None:
-    """Raise `UnknownModel` unless this is a model or could be the name of one. No key is needed yet."""
+    """Raise `UnknownModel` unless this is a model or a valid name of one. Needs no key."""
     if isinstance(model, str):
         provider, name, query_options = _taken_apart(model)
         if provider in REMOTE:
@@ -166,12 +163,12 @@ def check_key(model: str) -> None:
 
 
 def may_read_key(model: str | Model) -> bool:
-    """Return whether making the model may read a key, from the system's keyring: for the name of a provider's model."""
+    """Return whether creating the model may read a key from the system's keyring: for the name of a provider's model."""
     return isinstance(model, str) and model.partition(":")[0] in REMOTE
 
 
 def can_be_made(model: str) -> bool:
-    """Return whether a model can be made from this name alone."""
+    """Return whether a model can be created from this name alone."""
     try:
         check_model(model)
     except SettingsError:
@@ -211,7 +208,9 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
 
 
 def seed_in(model: str, seed: int) -> str:
-    """Return the name with this seed in place of any other; the name itself if its models take none. The origin is kept."""
+    """Return the name with this seed in place of any other; the name itself if its models take none. A `FileModelName` stays
+    one.
+    """
     provider, name, query_options = _taken_apart(model)
     options = REMOTE[provider].options if provider in REMOTE else options_of(name) if provider == "simulated" else ()
     if SEED not in options:
@@ -223,7 +222,7 @@ def seed_in(model: str, seed: int) -> str:
 
 
 def wire_form(model: str | Model, request: Request) -> bytes | None:
-    """Return the JSON that would be sent for this request; None if the model is not a provider's. Needs no key."""
+    """Return the JSON that would be sent for this request, or None if the model is not a provider's. Needs no key."""
     if isinstance(model, RemoteModel):
         return model.body(request)
     provider, name, query_options = _taken_apart(model) if isinstance(model, str) else ("", "", ())
@@ -243,13 +242,13 @@ def _options(provider: str, name: str, given: Given) -> Options:
         raise SettingsError(f"{provider}: its models take no token count for thinking", "Write effort=high, or low")
     most = settings.max_tokens()
     if options.max_tokens is None and most is not None:
-        # The thinking budget comes on top, as it does without the variable: the API refuses a limit below it.
+        # The thinking budget is added, as without the variable: the API refuses a limit below it.
         options = replace(options, max_tokens=most + budget)
     return options
 
 
 def _check_recorded(model: str) -> None:
-    """Raise `SettingsError` if a file names recorded runs that are not beside it."""
+    """Raise `SettingsError` if a file names recorded runs outside its own folder."""
     if isinstance(model, FileModelName) and model.startswith(RECORDED):
         chosen_destination.check_recorded(_taken_apart(model)[1], model.folder)
 
@@ -260,7 +259,7 @@ def _is_by_person(model: str) -> bool:
 
 
 def _taken_apart(model: str) -> tuple[str, str, Given]:
-    """Split a name into provider, model and options. Raises `UnknownModel`, with the most similar names, if it cannot."""
+    """Split a name into provider, model and options. Raises `UnknownModel`, with the most similar names, for an invalid one."""
     called, _, query = model.partition("?")
     provider, colon, name = called.partition(":")
     if mask_shapes(called) != called:
@@ -281,7 +280,7 @@ def _taken_apart(model: str) -> tuple[str, str, Given]:
 
 
 def _url_of(query: str) -> str:
-    """Return the URL among the options, as it was written; nothing else is repeated, because it may be a key."""
+    """Return the URL among the options, as it was written; the rest may be a key and is not repeated."""
     url = dict(parse_qsl(query)).get("url", "")
     return f"?url={url}" if PLAIN_URL.fullmatch(url) else ""
 
@@ -295,7 +294,7 @@ def _how_to_name(called: str, provider: str) -> Advised:
     if called[:1] in "\"'":
         return "Write it without quotation marks, or give the variable that holds it"
     begun = [(start, name) for name, row in settings.SERVERS.items() for start in row.get("families", ())]
-    _, family = max((match for match in begun if called.lower().startswith(match[0])), default=("", ""))  # the longest of these
+    _, family = max((match for match in begun if called.lower().startswith(match[0])), default=("", ""))  # the longest match
     if family and (":" not in called or not REMOTE[family].needs_key):  # whose names may have a tag
         return f"Name its provider: {family}:{called}"
     if ":" in called and (like := nearest(called, [DEFAULT, *(f"{prefix}:" for prefix in PROVIDERS), *names()[1:]])):

@@ -22,10 +22,11 @@ or a function of the request that returns any of these."""
 
 
 class ScriptedModel:
-    """A model that gives the replies of a script, one per call, and an error when they run out.
+    """A model that returns the replies of a script, one per call, and an error when they run out.
 
-    ``requests`` holds each `Request` as it was sent. With ``stream=False`` replies come whole. ``repeat``: begin again after
-    the last reply, so that a cell can be run again. ``used``: how many replies were given before, by a process that died.
+    ``requests`` holds each `Request` as it was sent. With ``stream=False`` replies are not streamed. ``repeat``: start over
+    after
+    the last reply, so that a cell can be run again. ``used``: number of replies used before, by a dead process.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ def _counted(count: int) -> str:
 
 def _as_reply(line: Line, request: Request) -> Reply:
     if isinstance(line, BaseException):
-        raise line.with_traceback(None)  # the frames of an earlier reply are none of this one's
+        raise line.with_traceback(None)  # without the frames of an earlier reply
     if isinstance(line, Reply):
         return line
     if callable(line):
@@ -102,6 +103,6 @@ def _as_part(item: str | AnyPart) -> AnyPart:
     if isinstance(item, str):
         return Text(item)
     if isinstance(item, ToolCall):
-        # Through JSON and back, like a provider's call: what cannot be sent cannot be scripted.
+        # Through JSON and back, like a provider's call: data that cannot be sent cannot be scripted.
         return msgspec.json.decode(msgspec.json.encode(item), type=ToolCall)
     return item

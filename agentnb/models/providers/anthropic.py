@@ -1,6 +1,6 @@
 """``anthropic:``, the Messages API.
 
-Thinking is sent back as it came; the stable prefix of a conversation is marked for the provider's cache.
+Thinking is sent back unchanged; the stable prefix of a conversation is marked for the provider's cache.
 """
 
 from __future__ import annotations
@@ -56,10 +56,11 @@ SCHEMA_KEYWORDS = {"$defs", "$ref", "additionalProperties", "anyOf", "const", "d
     "title",
     "type",
 }
-"""Keywords of a JSON Schema of answers that the API surely takes; it refuses others, such as ``minimum``."""
+"""JSON Schema keywords for answers that the API surely accepts; it refuses others, such as ``minimum``."""
 MARKED = 3
 """Number of latest messages in which user messages are marked for the cache: the last one, which the next request will
-read, and the one before, which the previous request has written. (The provider looks back only 20 blocks by itself.)"""
+read, and the one before, which the previous request has written. (The provider searches back only 20 blocks by itself.)
+"""
 CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 BEGUN_BY = {
@@ -112,7 +113,7 @@ def _head(model: str, request: Request, options: Options) -> bytes:
 
 
 def _called(messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
-    """Return the tools that were called: the API wants tools in a conversation with tool calls, even if none may be called."""
+    """Return the tools that were called: the API requires tools after tool calls, even if none may be called."""
     names = made_of_all(messages, (NAME, "called"), _names)
     return tuple([ToolSpec(name) for name in dict.fromkeys(chain(*names))])
 
@@ -164,7 +165,7 @@ def _output(options: Options) -> dict[str, Any]:
 
 
 def takes_schema(schema: Any) -> bool:
-    """Return whether the API takes this schema of answers: plain keywords, and objects that say that they are closed."""
+    """Return whether the API accepts this schema of answers: plain keywords, and objects declared closed."""
     if isinstance(schema, list):
         return all(map(takes_schema, schema))
     if not isinstance(schema, dict) or not schema.keys() <= SCHEMA_KEYWORDS:
@@ -184,7 +185,7 @@ def _marked(block: dict[str, Any], mark: Any) -> dict[str, Any]:
 
 
 def _fragment(message: Message, *, sees: bool, mark: dict[str, str] | None = None, marked: int = 0) -> bytes:
-    """Return the message as JSON, with a cache mark after its first ``marked`` parts; empty if nothing of it is sent."""
+    """Return the message as JSON, with a cache mark after its first ``marked`` parts; empty if none of it is sent."""
     of_assistant = message.role == "assistant"
     parts: Sequence[AnyPart] = message.parts
     if not of_assistant:
@@ -240,7 +241,7 @@ class AnthropicReading:
 
     @property
     def ended(self) -> bool:
-        """Whether the server has finished the reply."""
+        """True once the server has finished the reply."""
         return bool(self._end.get("stop_reason"))
 
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
@@ -265,7 +266,7 @@ class AnthropicReading:
         return ()
 
     def _start(self, index: int, block: dict[str, Any]) -> Iterable[ReplyDelta]:
-        """Start a block. A block that comes whole holds its text, or input, already."""
+        """Start a block. A block that comes complete already has its text, or input."""
         self._blocks[index] = dict(block)
         self.unshown += PART
         kind = block.get("type")
@@ -279,7 +280,7 @@ class AnthropicReading:
         return ()
 
     def _delta(self, index: int, delta: dict[str, Any]) -> Iterable[ReplyDelta]:
-        """Extend a block. Text and thinking need no start event: some servers leave it out."""
+        """Extend a block. Text and thinking need no start event: some servers omit it."""
         kind = delta.get("type")
         if kind in BEGUN_BY and index not in self._blocks:
             self._blocks[index] = dict(BEGUN_BY[kind])
@@ -337,11 +338,11 @@ class AnthropicReading:
             block = {**block, "input": read_arguments(text)}
         if kind == "redacted_thinking":
             return Thinking("", {NAME: block})
-        return Text("", {NAME: block})  # an unknown kind is sent back as it came
+        return Text("", {NAME: block})  # an unknown kind is sent back unchanged
 
 
 def as_stream(whole: Any) -> list[Any]:
-    """Return a reply that came whole as the events of a stream."""
+    """Return a complete reply as the events of a stream."""
     blocks = enumerate(whole.get("content") or ())
     end = {key: whole.get(key) for key in ("stop_reason", "stop_sequence", "stop_details")}
     return [
@@ -389,7 +390,7 @@ class AnthropicSdk:
         return client
 
     def error_details(self, error: BaseException) -> ProviderError | None:
-        """Return the details of an error of the provider; None for any other."""
+        """Return the details of an error of the provider, or None for any other."""
         import anthropic
 
         if not isinstance(error, anthropic.APIStatusError):

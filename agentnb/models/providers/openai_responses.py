@@ -1,4 +1,4 @@
-"""``openai-responses:``, the Responses API, with nothing stored on its side: each request carries everything it needs."""
+"""``openai-responses:``, the Responses API, with nothing stored on its side: each request is self-contained."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _text_format(schema: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _fragment(message: Message, *, sees: bool) -> bytes:
-    """Return the message as input items of the API, with commas between; empty if nothing of it is sent."""
+    """Return the message as input items of the API, comma-separated; empty if none of it is sent."""
     if message.role == "assistant":
         said_items = [item for item in map(_said_item, message.parts) if item is not None]
         return b",".join(map(encode, without_last_thoughts(said_items, ("reasoning",))))
@@ -119,7 +119,7 @@ def _fragment(message: Message, *, sees: bool) -> bytes:
 
 
 def _said_item(part: AnyPart) -> dict[str, Any] | None:
-    """Return a part of the model's own message as the input item to send back; None if it is not sent."""
+    """Return a part of the model's own message as an input item to send back, or None if it is not sent."""
     own = getattr(part, "provider_metadata", None) or {}
     if isinstance(part, ToolCall):
         arguments = encode(arguments_of(part)).decode()
@@ -156,16 +156,16 @@ class ResponsesReading:
         self._told: list[str] = []
         self._response: dict[str, Any] = {}
         self._streamed = self._kept = 0
-        """Characters of arguments that were streamed, and of items that came whole."""
+        """Characters of streamed arguments, and of complete items."""
 
     @property
     def unshown(self) -> int:
-        """How many characters came that no delta has shown; arguments come twice and count once."""
+        """Number of received characters without deltas; arguments come twice and count once."""
         return max(self._streamed, self._kept)
 
     @property
     def ended(self) -> bool:
-        """Whether the server has finished the reply."""
+        """True once the server has finished the reply."""
         return bool(self._response)
 
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
@@ -179,7 +179,7 @@ class ResponsesReading:
         if kind == "response.reasoning_summary_part.added":
             return (ThinkingDelta(BETWEEN_THOUGHTS),) if chunk.get("summary_index") else ()
         if kind == "response.output_item.done":
-            self._items[chunk.get("output_index", len(self._items))] = item = chunk["item"]  # llama.cpp gives no index
+            self._items[chunk.get("output_index", len(self._items))] = item = chunk["item"]  # llama.cpp sends no index
             self._kept += PART + _unshown_of(item)
         elif kind == "response.function_call_arguments.delta":
             self._streamed += len(chunk["delta"] or "")
@@ -193,9 +193,9 @@ class ResponsesReading:
         return ()
 
     def reply(self) -> Reply:
-        """Return the whole reply. Some servers leave the output out of the last event: then the earlier items are used.
+        """Return the whole reply. Some servers omit the output in the last event: then the earlier items are used.
 
-        If these hold no text, the streamed text is used, because it was shown.
+        If these have no text, the streamed text is used, because it was shown.
         """
         if not self._response:
             raise CutOff
@@ -234,7 +234,7 @@ def _refuses(item: dict[str, Any]) -> bool:
 
 
 def _parts_of(item: dict[str, Any], mended: list[str]) -> list[AnyPart]:
-    """Return the parts of an item, and add to ``mended`` what was odd about arguments."""
+    """Return the parts of an item, and add repairs of arguments to ``mended``."""
     kind = item.get("type")
     if kind == "message":
         contents = [object_of(entry) for entry in item.get("content") or ()]
@@ -244,7 +244,7 @@ def _parts_of(item: dict[str, Any], mended: list[str]) -> list[AnyPart]:
         return [call_of(item.get("name") or "", item.get("arguments") or "", item.get("call_id") or "", mended)]
     if kind == "reasoning":
         texts = [entry.get("text") or "" for field in ("summary", "content") for entry in item.get(field) or ()]
-        # The API takes no fields without a value, nor the status. Without its encrypted content it could not look it up:
+        # The API accepts no empty fields, nor the status. Without encrypted content it could not look the item up, since
         # nothing is stored there.
         own = {NAME: {key: value for key, value in known_fields(item).items() if key != "status"}}
         return [Thinking(BETWEEN_THOUGHTS.join(texts), own if item.get("encrypted_content") else None)]
@@ -252,7 +252,7 @@ def _parts_of(item: dict[str, Any], mended: list[str]) -> list[AnyPart]:
 
 
 def as_stream(whole: Any) -> list[Any]:
-    """Return a reply that came whole as the events of a stream."""
+    """Return a complete reply as the events of a stream."""
     events: list[Any] = []
     for item in whole.get("output") or ():
         for part in _parts_of(item, []):

@@ -1,4 +1,4 @@
-"""The faults of the simulated model: each replaces the right move with a wrong one, in situations where it applies."""
+"""Faults of the simulated model: each replaces the right move with a wrong one, in situations where it applies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TALK = (
     "The obvious way forward is {what}, and that is the way I mean to go.",
     "Allow me to announce {what}: that is what I am turning to at this point.",
 )
-"""Replies that announce work instead of doing it. Enough of them that none repeats within five replies."""
+"""Replies that announce work instead of doing it; enough that none repeats within five replies."""
 PLANS = (
     "Before I go on I want to think {what} through once more from the start.",
     "Let me look over the whole plan again; {what} deserves some thought.",
@@ -33,7 +33,7 @@ PLANS = (
     "A good plan saves work later. Once again, then: how to go about {what}?",
     "I weigh what could go wrong with {what} before anything is touched.",
 )
-"""Replies that plan again; they carry a planning call if there is a tool for one."""
+"""Replies that plan again, with a planning call if there is a tool for one."""
 THINK = "think"
 
 
@@ -62,7 +62,7 @@ def _loop(observation: Observation, right: Move) -> Move | None:
 
 
 def _plan(observation: Observation, right: Move) -> Move | None:
-    """Plan again, with the planning tools that it was given, if any."""
+    """Plan again, with the planning tools of the run, if any."""
     if right.kind not in ("step", "close", "review"):
         return None
     calls = _planning_calls(observation)
@@ -71,7 +71,7 @@ def _plan(observation: Observation, right: Move) -> Move | None:
 
 
 def _stop(observation: Observation, right: Move) -> Move | None:
-    """Answer although work is left."""
+    """Answer although work remains."""
     started = right.kind == "step" and bool(observation.made)
     return _answer(observation) if started or right.kind == "review" else None
 
@@ -83,7 +83,7 @@ COMMIT: dict[str, Callable[[Observation, Move], Move | None]] = {
     "plan": _plan,
     "stop": _stop,
 }
-"""Functions by fault name, from the right move to the wrong one, or None where the fault does not apply."""
+"""Functions by fault name, from the right move to the wrong one, or None if the fault does not apply."""
 
 
 def _answer(observation: Observation) -> Move:
@@ -91,7 +91,7 @@ def _answer(observation: Observation) -> Move:
 
 
 def _what(observation: Observation) -> str:
-    """Return a description of the step that is due."""
+    """Return a description of the next step."""
     index = observation.next_step
     if index is None:
         return "the end of the list"

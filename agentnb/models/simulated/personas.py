@@ -1,6 +1,6 @@
-"""The personas of the simulated model, as data: what each does wrong, how often, and which words make it heed.
+"""The personas of the simulated model, as data: their faults, probabilities, and the words that they heed.
 
-``docs/personas.md`` documents these tables; a test keeps both in step.
+``docs/personas.md`` documents these tables; a test compares them.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from agentnb.errors import UnknownModel, near
 from agentnb.models.prices import Price
 
 Alternatives: TypeAlias = tuple[tuple[str, ...], ...]
-"""Ways to say something. Each is a set of lower-case words that must all be in the text, anywhere."""
+"""Alternative phrasings. Each is a set of lower-case words that must all be in the text, anywhere."""
 
 OPEN_TODOS: Alternatives = (("todos", "open"), ("todos", "remain"), ("incomplete", "todo"), ("not finished",))
-"""Ways in which a reminder says that todos are still open."""
+"""Phrasings of a reminder that todos are still open."""
 
 
 class Fault(NamedTuple):
-    """One way to fail."""
+    """A fault of the simulated model."""
 
     option: str
-    """Its name, also that of the option for its probability in ``simulated:mixed``."""
+    """Its name, which is also the option for its probability in ``simulated:mixed``."""
     persona: str
     """The persona that has only this fault."""
     mixed: float
     """Its default probability per reply in ``simulated:mixed``."""
     heeds: Alternatives
-    """What a reminder must say to request the missing action."""
+    """Words of a reminder that request the missing action."""
 
 
 FAULTS = (
@@ -46,17 +46,17 @@ PERSONAS = ("disciplined", *(fault.persona for fault in FAULTS), "mixed")
 USUAL_P = 0.5
 """Default probability of the fault per reply, for personas with only one."""
 USUAL_HEED = 0.7
-"""Default probability that it does the right thing after all when the reminder asks for it."""
+"""Default probability that it acts correctly after all when the reminder asks for it."""
 FREE = Price(Decimal(0), Decimal(0))
 """The default price."""
 PRICE, VERDICT = "price", "verdict"
 VERDICTS = ("approved", "rejected", "needs_changes")
-"""What a persona says of a plan that it reviews; the first is usual."""
+"""Verdicts on plans that a persona reviews; the first is the default."""
 """The only option that is not a number."""
 
 
 def says(reminder: str, alternatives: Alternatives) -> bool:
-    """Return whether the reminder, in lower case, says any of these alternatives."""
+    """Return whether the reminder, in lower case, contains any of these alternatives."""
     return any(all(word in reminder for word in words) for words in alternatives)
 
 
@@ -69,7 +69,7 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Character:
-    """A persona with its numbers. It has no memory: draws depend on the seed and the length of the conversation."""
+    """A persona with its probabilities, without a memory: draws depend on the seed and the length of the conversation."""
 
     persona: str
     seed: int
@@ -89,7 +89,7 @@ class Character:
         return None
 
     def drawn_to_heed(self, fault: Fault, turn: int) -> float:
-        """Draw the number that decides whether it heeds the reminder: it does below `heed`."""
+        """Draw the number that decides whether it heeds the reminder: it does if the number is below `heed`."""
         return self._number(f"{fault.option}:heed", turn)
 
     def _number(self, what: str, turn: int) -> float:
@@ -97,7 +97,7 @@ class Character:
 
 
 def options_of(persona: str) -> dict[str, float]:
-    """Return a persona's numeric options with their defaults. Raises `UnknownModel` if there is no such persona."""
+    """Return a persona's numeric options with their defaults. Raises `UnknownModel` for an unknown persona."""
     if persona not in PERSONAS:
         raise UnknownModel(f"simulated: has no persona {persona!r}", near(persona, PERSONAS))
     own: dict[str, float] = {}
@@ -111,7 +111,7 @@ def options_of(persona: str) -> dict[str, float]:
 def read_options(persona: str, given: Mapping[str, str]) -> dict[str, float | Price | str]:
     """Parse the options in a name: numbers, and the price.
 
-    Raises `UnknownModel` for an unknown option or a value that is no number, `SettingsError` for an invalid price.
+    Raises `UnknownModel` for an unknown option or an invalid number, `SettingsError` for an invalid price.
     """
     defaults = options_of(persona)
     options: dict[str, float | Price | str] = {}
@@ -172,7 +172,7 @@ def _example(persona: str, known: Mapping[str, float]) -> str:
 
 
 def checked_verdict(persona: str, verdict: str) -> str:
-    """Return the verdict of a persona about plans; raise `UnknownModel` for a word that is none."""
+    """Return the verdict of a persona on plans; raises `UnknownModel` for an unknown word."""
     if verdict not in VERDICTS:
         problem = f"verdict={verdict!r} of simulated:{persona} is not a verdict about a plan"
         raise UnknownModel(problem, near(str(verdict), VERDICTS))
@@ -180,7 +180,7 @@ def checked_verdict(persona: str, verdict: str) -> str:
 
 
 def query_of(persona: str, options: Mapping[str, float], price: Price, verdict: str = VERDICTS[0]) -> str:
-    """Return the options that differ from the defaults, as they are written in a name after ``?``."""
+    """Return the options that differ from the defaults, as written in a name after ``?``."""
     usual = options_of(persona)
     pieces = [f"{name}={_shown(value)}" for name, value in options.items() if value != usual[name]]
     pieces += [] if verdict == VERDICTS[0] else [f"{VERDICT}={verdict}"]

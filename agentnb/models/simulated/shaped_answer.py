@@ -1,4 +1,4 @@
-"""The simulated model's answers when the agent wants a JSON Schema: a result that fits, or made-up values."""
+"""The simulated model's answers for an agent with a JSON Schema: a matching result, or made-up values."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from agentnb.core.schema.nesting import is_too_deep
 from agentnb.models.simulated.planner import COMPLETE, Move
 
 MAX_LEVELS = 8
-"""Nesting of made-up values."""
+"""Maximum nesting of made-up values."""
 MAX_LENGTH = 1_000
-"""Characters, or items, of a made-up value, whatever the schema wants."""
+"""Maximum characters, or items, of a made-up value, whatever the schema requires."""
 _FORMATS = {
     "date": "2026-01-01",
     "date-time": "2026-01-01T12:00:00Z",
@@ -29,7 +29,7 @@ _FORMATS = {
 
 
 def shaped(move: Move, schema: dict[str, Any], request: Request) -> str:
-    """Return the text of the move; if it is its answer, JSON that fits the schema as far as the model can tell."""
+    """Return the text of the move; if it is its answer, JSON that matches the schema as far as the model can tell."""
     if move.kind not in ("answer", "introduction"):
         return move.text
     words = move.text.removesuffix(COMPLETE).strip()
@@ -51,7 +51,7 @@ def _results_that_fit(schema: dict[str, Any], request: Request) -> Iterator[Any]
 
 
 def _made_up(schema: Any, root: dict[str, Any], words: str, level: int) -> Any:
-    """Return the smallest value that fits, with ``words`` as its texts."""
+    """Return the smallest matching value, with ``words`` as its texts."""
     if not isinstance(schema, dict) or level > MAX_LEVELS:
         return None
     if "$ref" in schema:

@@ -1,7 +1,7 @@
 """Connections to providers: one client per event loop and endpoint, one limiter per account.
 
 Clients are shared by the whole process, as a connection belongs to the event loop it was opened on; limiters by the runs of a
-host that has its own (`CallLimits`), else by the process too.
+host with its own (`CallLimits`), else by the process too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Endpoint:
     """The variable that holds the key, for messages to the person."""
     timeout: float = field(default=300.0)
     by_person: bool = field(default=False, compare=False)
-    """Whether the person named the model, and so chose the address and the key."""
+    """True if the person named the model, and so chose the address and the key."""
 
 
 _clients: dict[asyncio.AbstractEventLoop, dict[Endpoint, tuple[Any, AsyncIterator[None]]]] = {}
@@ -47,13 +47,13 @@ _lock = Lock()
 
 
 class Account(NamedTuple):
-    """Whose calls a provider counts together, without the key itself."""
+    """A provider's unit for counting calls, without the key itself."""
 
     provider: str
     key_name: str
-    """The variable that holds the key; empty if there is none."""
+    """The variable that holds the key; empty without a key."""
     url: str | None
-    """The server; None for the provider's own."""
+    """The server, or None for the provider's own."""
 
 
 def _usual(account: Account) -> CallLimiter:
@@ -61,10 +61,10 @@ def _usual(account: Account) -> CallLimiter:
 
 
 class CallLimits:
-    """The limiters of accounts: each account, a key at a provider, has one."""
+    """Limiters by account, which is a key at a provider."""
 
     def __init__(self, make: Callable[[Account], CallLimiter] | None = None) -> None:
-        """``make``: makes the limiter of an account; by default as agentnb makes them."""
+        """``make``: creates the limiter of an account; by default agentnb's own."""
         self._make = make or _usual
         self._limiters: dict[tuple[Key | None, str, str | None], CallLimiter] = {}
         self._lock = Lock()
@@ -79,19 +79,20 @@ class CallLimits:
             return self._limiters[account]
 
     def begin_anew(self) -> None:
-        """Forget all limiters, as after a fork."""
+        """Drop all limiters, as after a fork."""
         self._lock = Lock()  # a held lock of the parent process cannot be released here
         self._limiters = {}
 
 
 _all_limits: WeakSet[CallLimits] = WeakSet()
 current_limits: ContextVar[CallLimits] = ContextVar("current_limits", default=CallLimits())  # noqa: B039  # shared on purpose
-"""The limiters of the calls that are made here: those of the process, as a provider counts the calls of a key whoever makes
-them, unless the host of the run has others."""
+"""Limiters of calls in this context: those of the process, since a provider counts all calls of a key, unless the host of
+the run has others.
+"""
 
 
 def limiter_of(endpoint: Endpoint) -> CallLimiter:
-    """Return the limiter of this account, for the calls that are made here."""
+    """Return the limiter of this account, for calls in this context."""
     return current_limits.get().of(endpoint)
 
 
@@ -118,7 +119,7 @@ async def client_of(endpoint: Endpoint, sdk: Sdk) -> Any:
                 del _clients[closed]  # it was closed without an orderly shutdown
             mine = _clients[loop] = {}
     if endpoint not in mine:
-        # The first import of a library takes a second: the event loop must stay free to handle a stop meanwhile.
+        # The first import of a library takes a second: the event loop must stay free to handle a stop.
         client = await loop.run_in_executor(None, _made, endpoint, sdk)
         if isinstance(client, SettingsError):
             raise client
@@ -156,7 +157,7 @@ def is_at(url: str | None, host: str) -> bool:
 
 
 def _made(endpoint: Endpoint, sdk: Sdk) -> Any:
-    """Return the client, or the error: returned, not raised, so that no frame that holds a key is in its traceback."""
+    """Return the client, or the error: returned, not raised, so that no frame with a key is in its traceback."""
     try:
         return sdk.client(endpoint.url, endpoint.key, endpoint.timeout)
     except (ImportError, ValueError, OSError) as error:
