@@ -47,15 +47,15 @@ def assessments_of_rows(folder: Path) -> dict[str, tuple[Assessment, ...]]:
             lines = file.read().split(b"\n")
     except (OSError, TraceError):
         return {}
-    found: dict[str, tuple[Assessment, ...]] = {}
+    by_run: dict[str, tuple[Assessment, ...]] = {}
     for line in lines:
         try:
             row = _decoder.decode(line)
         except ValueError:  # blank, damaged, or cut off when a process died
             continue
         if row.run_id and (assessment := _assessment(row)) is not None:
-            found[row.run_id] = (assessment,)
-    return found
+            by_run[row.run_id] = (assessment,)
+    return by_run
 
 
 def settle_value(value: Value, status: str) -> Value:

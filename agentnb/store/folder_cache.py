@@ -31,10 +31,10 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
 def stamp_of(path: str | Path) -> Stamp | None:
     """Return the stamp of a file; None if it is gone."""
     try:
-        found = os.stat(path)  # noqa: PTH116  # of many thousand files: making a Path takes longer
+        status = os.stat(path)  # noqa: PTH116  # of many thousand files: making a Path takes longer
     except (OSError, ValueError):
         return None
-    return Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 @cache

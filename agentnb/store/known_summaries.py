@@ -133,13 +133,13 @@ def _columns(known: Known) -> Iterator[_Column[Any]]:
     yield _Column([*known])
     for name in Stamp.__struct_fields__:
         yield _Column([getattr(stamp, name) for stamp, _ in known.values()])
-    for place in range(len(RunSummary._fields)):
-        yield _column([summary[place] for _, summary in known.values()])
+    for index in range(len(RunSummary._fields)):
+        yield _column([summary[index] for _, summary in known.values()])
 
 
 def _column(values: list[Any]) -> _Column[Any]:
     distinct = [*dict.fromkeys(values)]
     if len(distinct) > len(values) // 2:
         return _Column(values)
-    places = {value: place for place, value in enumerate(distinct)}
+    places = {value: index for index, value in enumerate(distinct)}
     return _Column(distinct, [places[value] for value in values])

@@ -76,17 +76,17 @@ def labels(path: str | Path, *, who: str | None = None) -> pd.DataFrame:
     """
     import pandas as pd
 
-    found = [one for one in read_labels(path) if who is None or one.who == who]
-    values = [one.label for one in found]
+    records = [record for record in read_labels(path) if who is None or record.who == who]
+    values = [record.label for record in records]
     numbers = all(isinstance(value, int) for value in values)
     columns = {
-        "run_id": pd.Series([one.run_id for one in found], dtype="str"),
+        "run_id": pd.Series([record.run_id for record in records], dtype="str"),
         "label": pd.Series(values if numbers else [str(value) for value in values], dtype="int64" if numbers else "str"),
-        "seconds": pd.Series([one.seconds for one in found], dtype="float64"),
-        "at": pd.Series(pd.to_datetime([one.at for one in found], utc=True), dtype="datetime64[us, UTC]"),
-        "who": pd.Series([one.who for one in found], dtype="str"),
-        "word": pd.Series([one.word or None for one in found], dtype="str"),
-        "reminder": pd.Series([one.reminder or None for one in found], dtype="str"),
+        "seconds": pd.Series([record.seconds for record in records], dtype="float64"),
+        "at": pd.Series(pd.to_datetime([record.at for record in records], utc=True), dtype="datetime64[us, UTC]"),
+        "who": pd.Series([record.who for record in records], dtype="str"),
+        "word": pd.Series([record.word or None for record in records], dtype="str"),
+        "reminder": pd.Series([record.reminder or None for record in records], dtype="str"),
     }
     return pd.DataFrame(columns)
 
@@ -105,9 +105,9 @@ def read_labels(path: str | Path) -> list[Label]:
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}", "label(runs, path) writes it") from error
     last: dict[tuple[str, str], Label] = {}
-    for one in _lines(path, text) if path.suffix.lower() in LINES else _rows(path, text):
-        last[one.subject, one.who] = one
-    return [one for one in last.values() if one.label is not None]
+    for record in _lines(path, text) if path.suffix.lower() in LINES else _rows(path, text):
+        last[record.subject, record.who] = record
+    return [record for record in last.values() if record.label is not None]
 
 
 def labels_of(source: LabelSource) -> list[Label]:
@@ -121,27 +121,27 @@ def labels_of(source: LabelSource) -> list[Label]:
         raise TraceError(f"The frame lacks the columns {', '.join(sorted(_NEEDED))}", "Give what agentnb.labels returned")
     texts = [name for name in ("who", "word", "reminder") if name in frame.columns]
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-    given: list[dict[str, Any]] = [{name: row[name] or "" for name in texts} for row in rows]
-    return [Label(str(row["run_id"]), row["label"], **fields) for row, fields in zip(rows, given, strict=True)]
+    extra_fields: list[dict[str, Any]] = [{name: row[name] or "" for name in texts} for row in rows]
+    return [Label(str(row["run_id"]), row["label"], **fields) for row, fields in zip(rows, extra_fields, strict=True)]
 
 
 def assessments_in(folder: Path) -> dict[str, tuple[Assessment, ...]]:
     """Return what the labels in a folder, and the checks of an experiment in it, say of runs, by their ids."""
     checked = assessments_of_rows(folder)
     try:
-        found = read_labels(folder / FILE)
+        hand_labels = read_labels(folder / FILE)
     except (StoreError, TraceError):
         return checked
-    labelled = assessments_by_run(found)
+    labelled = assessments_by_run(hand_labels)
     return {run_id: (*checked.get(run_id, ()), *labelled.get(run_id, ())) for run_id in (*checked, *labelled)}
 
 
 def assessments_by_run(labels: Iterable[Label]) -> dict[str, tuple[Assessment, ...]]:
     """Return what these labels say of runs, by their ids."""
     by_run: dict[str, tuple[Assessment, ...]] = {}
-    for one in labels:
-        if (assessment := one.assessment) is not None:
-            by_run[one.run_id] = (*by_run.get(one.run_id, ()), assessment)
+    for record in labels:
+        if (assessment := record.assessment) is not None:
+            by_run[record.run_id] = (*by_run.get(record.run_id, ()), assessment)
     return by_run
 
 
@@ -207,15 +207,15 @@ def _rows(path: Path, text: str) -> Iterable[Label]:
     for row in rows[1:]:
         if len(row) != len(header):
             continue  # cut off
-        given = dict.fromkeys(_COLUMNS, "") | dict(zip(header, row, strict=True))
+        cells = dict.fromkeys(_COLUMNS, "") | dict(zip(header, row, strict=True))
         yield Label(
-            given["run_id"],
-            _value(given["label"]),
-            _converted(given["seconds"], float),
-            _converted(given["at"], datetime),
-            given["who"],
-            given["word"],
-            given["reminder"],
+            cells["run_id"],
+            _value(cells["label"]),
+            _converted(cells["seconds"], float),
+            _converted(cells["at"], datetime),
+            cells["who"],
+            cells["word"],
+            cells["reminder"],
         )
 
 

@@ -170,5 +170,5 @@ def _state(path: Path) -> tuple[bool, datetime | None, str | None]:
         if not is_being_written(file):
             return False, None, decode(file.readline()).parent_id
         data = file.read()
-    place = data.rfind(_RECOVERED)
-    return True, decode(data[place + 1 :].partition(b"\n")[0]).at if place >= 0 else None, None
+    position = data.rfind(_RECOVERED)
+    return True, decode(data[position + 1 :].partition(b"\n")[0]).at if position >= 0 else None, None

@@ -94,9 +94,9 @@ def is_own_log(path: str | Path, events: Iterable[AnyEvent] | None = None) -> bo
             lines = file.readlines()
         if events is None:
             return marks.read(lines[: len(decode_lines(lines, str(path)))])  # without a torn line
-        known = [*events]
-        lines = lines[: len(known)]
-        return marks.read(lines) and [*Run.from_events(decode_lines(lines, str(path))).events] == known
+        expected = [*events]
+        lines = lines[: len(expected)]
+        return marks.read(lines) and [*Run.from_events(decode_lines(lines, str(path))).events] == expected
     except (OSError, TraceError):
         return False
 
@@ -112,9 +112,9 @@ def _secret() -> bytes | None:
     try:
         return _read(path) or _create(path)
     except OSError as error:
-        what = f"agentnb cannot mark your run logs as yours: {path}: {error.strerror or error}. Runs work as ever"
+        problem = f"agentnb cannot mark your run logs as yours: {path}: {error.strerror or error}. Runs work as ever"
         advice = TrustLog(True, lead="A run that is resumed in another process needs your word")
-        warnings.warn(AdvisedWarning(what, advice), stacklevel=2)
+        warnings.warn(AdvisedWarning(problem, advice), stacklevel=2)
         return None
 
 

@@ -22,7 +22,7 @@ def redacted(run: Run, patterns: str | re.Pattern[str] | Iterable[str | re.Patte
     names. Ids of calls and questions stay, as they link events, unless they look like keys; pictures stay as they are.
     Raises `SettingsError` for a pattern that is none.
     """
-    compiled = [_compiled(one) for one in ([patterns] if isinstance(patterns, str | re.Pattern) else patterns)]
+    compiled = [_compiled(pattern) for pattern in ([patterns] if isinstance(patterns, str | re.Pattern) else patterns)]
     ids = _mask_ids(_ids(run))
 
     def changed(text: str) -> str:
@@ -63,5 +63,5 @@ def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
 def _ids(run: Run) -> frozenset[str]:
     """Return the ids by which events name calls and questions."""
     calls = {call.id for message in run.messages for call in message.calls}
-    inner = {inside.call.id for one in run.rounds for record in one.records for inside in record.inner}
+    inner = {inside.call.id for finished in run.rounds for record in finished.records for inside in record.inner}
     return frozenset({*calls, *inner, *(asked.question.id for asked in run.questions)})

@@ -32,10 +32,10 @@ def opened(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> BufferedReader:
     Raises `TraceError` if it is not a regular file or too large, OSError if it cannot be opened.
     """
     try:
-        found = os.stat(path)  # noqa: PTH116  # of many thousand files: making a Path takes longer
+        status = os.stat(path)  # noqa: PTH116  # of many thousand files: making a Path takes longer
     except ValueError:  # characters that no name may hold
         raise TraceError(f"{str(path)!a} cannot be the name of a file", "Name a run log, as in .agentnb/runs") from None
-    check_file(found, path, max_bytes)  # to open a device may change it
+    check_file(status, path, max_bytes)  # to open a device may change it
     descriptor = os.open(path, _FLAGS)
     file: BufferedReader = BufferedReader(FileIO(descriptor), _BUFFER)
     try:

@@ -111,8 +111,8 @@ class StateLines:
             elif beginning is _LIMIT:
                 self.limit_value = _limit.decode(line).value
             elif beginning is _OUTCOME:
-                found = _outcome.decode(line).assessment
-                self._assessments[found.source, found.name] = found
+                assessment = _outcome.decode(line).assessment
+                self._assessments[assessment.source, assessment.name] = assessment
             elif beginning is _COMMAND:
                 self._is_paused = (self._is_paused or _PAUSE in line) and _RESUME not in line
             elif beginning is _QUESTION:

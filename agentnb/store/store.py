@@ -150,7 +150,7 @@ class Store:
     def prepare(self) -> None:
         """Make the folder, if it is not there."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        home = next((one for one in self.folder.parents if one.name == ".agentnb"), None)
+        home = next((parent for parent in self.folder.parents if parent.name == ".agentnb"), None)
         if home is not None:
             ignore = home / ".gitignore"
             if not ignore.exists():
@@ -194,13 +194,15 @@ class Store:
         ``part`` may have the ellipsis with which lists shorten ids.
         """
         ids, bare = self.ids(), bare_id(part)
-        found = [bare] if bare in ids else [one for one in ids if bare and (one.startswith(bare) or one.endswith(bare))]
-        if len(found) != 1:
+        matches = (
+            [bare] if bare in ids else [run_id for run_id in ids if bare and (run_id.startswith(bare) or run_id.endswith(bare))]
+        )
+        if len(matches) != 1:
             is_path = bool(Path(part).suffix) or len(Path(part).parts) > 1
             missing = f"There is no file {part}" if is_path else f"There is no run {part!r} in {self.shown_folder}"
-            what = f"{len(found)} runs match {part!r}" if found else missing
-            raise StoreError(what, near(part, found or ids[::-1]) or LIST_RUNS)
-        return found[0]
+            problem = f"{len(matches)} runs match {part!r}" if matches else missing
+            raise StoreError(problem, near(part, matches or ids[::-1]) or LIST_RUNS)
+        return matches[0]
 
     def load(self, run_id: str) -> Run:
         """Return the run with this id, or an unambiguous part of it. If its process died, its status is ``interrupted``.
@@ -226,7 +228,7 @@ class Store:
         """
         path = self.path(run_id)
         try:
-            return delete_log(path, [self.path(one) for one in nested])
+            return delete_log(path, [self.path(nested_id) for nested_id in nested])
         except BlockingIOError as error:
             raise StoreError(f"Run {run_id} is running", "Stop it first") from error
         except OSError as error:
@@ -248,25 +250,25 @@ class Store:
         this is a look.
         """
         note_look(self.folder)
-        holders, known, ids = Holders(), KnownSummaries(self.folder), self.ids()
+        holders, cache, ids = Holders(), KnownSummaries(self.folder), self.ids()
         labels = assessments_in(self.folder)
         try:
             for run_id in reversed(ids):
                 path = f"{self._prefix}{run_id}.jsonl"
                 stamp = stamp_of(path)  # before it is read: a log may grow meanwhile
-                found = known.get(run_id, stamp)
-                if found is None:
+                summary = cache.get(run_id, stamp)
+                if summary is None:
                     try:
-                        found = _summary_now(self._path(run_id), holders)
+                        summary = _summary_now(self._path(run_id), holders)
                     except (TraceError, OSError):
                         if left_out is not None:
                             left_out.append(f"{run_id}.jsonl")
                         continue
-                    known.add(run_id, stamp, found)
-                given = labels.get(found.id)
-                yield found if given is None else found._replace(assessment=deciding(given))
+                    cache.add(run_id, stamp, summary)
+                assessments = labels.get(summary.id)
+                yield summary if assessments is None else summary._replace(assessment=deciding(assessments))
         finally:
-            known.save(ids)
+            cache.save(ids)
 
     def summary(self, run_id: str) -> RunSummary:
         """Return the summary of the run with this id, or an unambiguous part of it."""
@@ -279,8 +281,8 @@ class Store:
     @property
     def shown_folder(self) -> str:
         """The folder, relative to the current one if inside it, to keep absolute paths out of saved notebooks."""
-        here = Path.cwd()
-        return str(self.folder.relative_to(here) if self.folder.is_relative_to(here) else self.folder)
+        current = Path.cwd()
+        return str(self.folder.relative_to(current) if self.folder.is_relative_to(current) else self.folder)
 
     def __repr__(self) -> str:
         return f"Store({str(self.folder)!r})"
@@ -294,12 +296,12 @@ def bare_id(part: str) -> str:
 def _checked_folder(folder: str | Path) -> Path:
     """Return the folder's absolute path; raise `StoreError` for a name that no folder can have."""
     try:
-        found = Path(folder).expanduser().absolute()
-        if b"\0" in os.fsencode(found):
+        path = Path(folder).expanduser().absolute()
+        if b"\0" in os.fsencode(path):
             raise ValueError("it holds a character that no name may hold")
     except (ValueError, RuntimeError) as error:
         raise StoreError(f"{str(folder)!a} cannot be a folder of runs: {error}", "Name another: Store('runs')") from None
-    return found
+    return path
 
 
 def _summary(path: str | Path) -> RunSummary:
@@ -309,11 +311,11 @@ def _summary(path: str | Path) -> RunSummary:
 
 def _summary_now(path: str, holders: Holders) -> RunSummary:
     """Return the summary of a log, also of a nested one that a live run holds."""
-    found = _summary(path)
-    if not _is_torn(found):
-        return found
-    held = holders.hold(Path(path), found.parent_id, found.started_at)
-    return found._replace(status="running", stop_reason="running") if held else _summary(path)
+    summary = _summary(path)
+    if not _is_torn(summary):
+        return summary
+    held = holders.hold(Path(path), summary.parent_id, summary.started_at)
+    return summary._replace(status="running", stop_reason="running") if held else _summary(path)
 
 
 def _is_torn(found: RunSummary) -> bool:
@@ -324,10 +326,10 @@ def _is_torn(found: RunSummary) -> bool:
 def _check_parents(path: Path) -> None:
     """Raise BlockingIOError if a live process holds this nested log through that of its top-level run."""
     try:
-        found = _summary(path)
+        summary = _summary(path)
     except TraceError:  # as is told when it is read as a whole
         return
-    if _is_torn(found) and Holders().hold(path, found.parent_id, found.started_at):
+    if _is_torn(summary) and Holders().hold(path, summary.parent_id, summary.started_at):
         raise BlockingIOError(errno.EWOULDBLOCK, "The run that it is nested in is running")
 
 
@@ -342,8 +344,8 @@ def _run_of(events: list[AnyEvent], source: str, fold: Fold[AnyRun]) -> AnyRun:
 
 def _resumable(run: Run) -> Run:
     if not run.should_continue:
-        what = f"Run {run.id} has ended ({run.stop_reason}): there is nothing to recover"
-        raise SettingsError(what, how_to_continue(run, stored=run.id))
+        problem = f"Run {run.id} has ended ({run.stop_reason}): there is nothing to recover"
+        raise SettingsError(problem, how_to_continue(run, stored=run.id))
     return run
 
 

@@ -190,12 +190,12 @@ def log_summary(file: BufferedReader, is_being_written: Callable[[BufferedReader
 
     ``is_being_written``: whether a run writes the file. Raises `TraceError` if it is not a run log.
     """
-    found = _summary_of_ends(file)
-    if found is None:
+    result = _summary_of_ends(file)
+    if result is None:
         file.seek(0)
         without_end = "running" if is_being_written(file) else "interrupted"  # before it is read: it may end meanwhile
-        found = summary(iter(partial(file.readline, MAX_LINE_BYTES), b""), without_end)
-    return found
+        result = summary(iter(partial(file.readline, MAX_LINE_BYTES), b""), without_end)
+    return result
 
 
 def _summary_of_ends(file: BufferedReader) -> RunSummary | None:
@@ -223,8 +223,8 @@ def _summary_of_ends(file: BufferedReader) -> RunSummary | None:
 
 def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
     """Return the summary of a whole log, one line in memory at a time. ``without_end``: its status if no end is logged."""
-    rest = iter(lines)
-    first = next(rest, b"")
+    remaining = iter(lines)
+    first = next(remaining, b"")
     started = _start(first)
     used: Usage | None = None
     nested: Usage | None = None
@@ -232,7 +232,7 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
     steps: set[str] = set()
     state, redactor = StateLines(), FileRedactor(first)
     counted = _COUNTED.get
-    for line in rest:
+    for line in remaining:
         beginning = counted(line[:_WIDTH])
         if line != b"\n":
             last = line
@@ -245,8 +245,8 @@ def summary(lines: Iterable[bytes], without_end: str) -> RunSummary:
             recovered += beginning is RECOVERED
         elif beginning in _STEPS:
             steps |= _steps(line)
-        elif beginning in _DECODERS and (found := _usage(beginning, line)) is not None:
-            used = found if used is None else used + found
+        elif beginning in _DECODERS and (call_usage := _usage(beginning, line)) is not None:
+            used = call_usage if used is None else used + call_usage
         if beginning in _NESTED and (within := _inside(beginning, line)) is not None:
             nested = within if nested is None else nested + within
     if last.startswith(SUSPENDED) and last.endswith(b"\n"):
@@ -337,15 +337,15 @@ def families(found: Iterable[RunSummary], known: Container[str]) -> Iterator[lis
     """
     nested: dict[str, list[RunSummary]] = {}
     for _, same_second in groupby(found, key=lambda one: one.id[:SECONDS]):  # whose ids are in no order
-        for one in sorted(same_second, key=lambda one: one.started_at or NEVER, reverse=True):
-            if one.parent_id is not None and one.parent_id in known:
-                nested.setdefault(one.parent_id, []).append(one)
+        for row in sorted(same_second, key=lambda one: one.started_at or NEVER, reverse=True):
+            if row.parent_id is not None and row.parent_id in known:
+                nested.setdefault(row.parent_id, []).append(row)
             else:
-                yield _family(one, nested)
+                yield _family(row, nested)
 
 
 def _family(one: RunSummary, nested: dict[str, list[RunSummary]], depth: int = 0) -> list[RunSummary]:
-    within = [each for child in nested.pop(one.id, [])[::-1] for each in _family(child, nested, depth + 1)]
+    within = [row for child in nested.pop(one.id, [])[::-1] for row in _family(child, nested, depth + 1)]
     return [one._replace(nested=len(within), depth=depth), *within]
 
 
@@ -371,13 +371,13 @@ def _end(last: bytes, redactor: FileRedactor) -> RunFinished | None:
 def _usage(beginning: bytes, line: bytes) -> Usage | None:
     """Return the usage of a model call, to be added in log order, as the fold adds them; None if it counts nothing."""
     try:
-        found = _DECODERS[beginning].decode(line)
+        decoded = _DECODERS[beginning].decode(line)
     except RecursionError as error:
         raise TooDeep from error
     except (msgspec.DecodeError, UnicodeDecodeError):
         return UNKNOWN if line.endswith(b"\n") else None  # without a torn line, the run is read
-    kind, used = type(found), cast("Usage", found.usage)
-    return used if kind is _Reply or kind is _Summary or counts(used, found.error) else None
+    kind, used = type(decoded), cast("Usage", decoded.usage)
+    return used if kind is _Reply or kind is _Summary or counts(used, decoded.error) else None
 
 
 def _inside(beginning: bytes, line: bytes) -> Usage | None:
@@ -386,19 +386,19 @@ def _inside(beginning: bytes, line: bytes) -> Usage | None:
         if beginning is _FINISHED:
             spent = _finished.decode(line).spent_inside if _SPENT_INSIDE.search(line) else 0.0
             return NestedUsage.of_dollars(spent).usage if spent else None
-        found: _Besides = _DECODERS[_BESIDES].decode(line)
+        decoded: _Besides = _DECODERS[_BESIDES].decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    nested = logged_nested_usage(found.nested_run, found.inside, found.nested)
+    nested = logged_nested_usage(decoded.nested_run, decoded.inside, decoded.nested)
     return None if nested is None else nested.usage
 
 
 def _steps(line: bytes) -> set[str]:
     """Return the path of the step that this event is about; none if it cannot be read, or the step is a jump."""
     try:
-        found = _step.decode(line)
+        decoded = _step.decode(line)
     except RecursionError as error:
         raise TooDeep from error
     except (msgspec.DecodeError, UnicodeDecodeError):
         return set()
-    return set() if found.step_kind == "goto" else {found.step}
+    return set() if decoded.step_kind == "goto" else {decoded.step}

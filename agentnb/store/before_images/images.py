@@ -31,8 +31,8 @@ class _Opened(NamedTuple):
 
     def open(self, name: str, flags: int) -> int:
         """Open a file in it, which only its owner may read if it is new."""
-        place = name if self.descriptor is not None else str(self.path / name)
-        return os.open(place, flags | _NO_LINK, 0o600, dir_fd=self.descriptor)
+        target = name if self.descriptor is not None else str(self.path / name)
+        return os.open(target, flags | _NO_LINK, 0o600, dir_fd=self.descriptor)
 
     def unlink(self, name: str) -> None:
         os.unlink(name if self.descriptor is not None else self.path / name, dir_fd=self.descriptor)
@@ -101,8 +101,8 @@ class PrivateFolder:
         with self._opened() as folder:
             descriptor = folder.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
             with os.fdopen(descriptor, "rb") as file:
-                about = os.fstat(descriptor)
-                if not stat.S_ISREG(about.st_mode) or about.st_size > max_bytes:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
                     raise OSError(errno.EINVAL, "it is not what agentnb wrote")
                 return file.read(max_bytes)
 
