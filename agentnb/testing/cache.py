@@ -77,10 +77,10 @@ def _pieces_of_messages(body: dict[str, Any]) -> Iterator[Piece]:
     blocks += [("choice", {name: body[name]}) for name in ("tool_choice", "thinking") if name in body]
     for message in body.get("messages") or []:
         blocks += [(message["role"], block) for block in _blocks(message["content"])]
-    for index, (place, block) in enumerate(blocks):
+    for index, (section, block) in enumerate(blocks):
         plain = {name: value for name, value in block.items() if name != "cache_control"}
         last = index == len(blocks) - 1 and body.get("cache_control") is not None
-        yield Piece(canonical([place, plain]), last or block.get("cache_control") is not None)
+        yield Piece(canonical([section, plain]), last or block.get("cache_control") is not None)
 
 
 def _blocks(content: Any) -> list[dict[str, Any]]:

@@ -22,11 +22,11 @@ class Ids:
     def letters(self, prefix: str, length: int) -> str:
         """Such as ``toolu_01`` and ``length`` letters and digits."""
         number = int.from_bytes(self._bytes(32), "big")
-        made = []
+        letters = []
         for _ in range(length):
             number, index = divmod(number, len(LETTERS))
-            made.append(LETTERS[index])
-        return prefix + "".join(made)
+            letters.append(LETTERS[index])
+        return prefix + "".join(letters)
 
     def hexadecimal(self, prefix: str, length: int = 48) -> str:
         """Such as ``fc_`` and ``length`` hexadecimal digits."""

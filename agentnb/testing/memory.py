@@ -31,8 +31,8 @@ class Memory:
 
     def was_paused(self, blocks: list[Any]) -> bool:
         """Whether these blocks end with a reply that was paused."""
-        found = tuple(unmarked(block) for block in blocks)
-        return any(found[len(found) - len(reply) :] == reply for reply in self._paused.copy() if 0 < len(reply) <= len(found))
+        sent = tuple(unmarked(block) for block in blocks)
+        return any(sent[len(sent) - len(reply) :] == reply for reply in self._paused.copy() if 0 < len(reply) <= len(sent))
 
     def thought_led_to(self, thought: str, item: str) -> None:
         """The item with this id went out after the reasoning item with that id."""

@@ -35,9 +35,9 @@ class Received:
         messages = self.body.get("messages", self.body.get("input", ()))
         count = len(messages) if isinstance(messages, list) else 1 if messages else 0
         status = "no answer" if self.answered is None else f"answered {self.answered}"
-        told = [f"{self.wire} to {_short(self.body.get('model', '?'))}", f"{count} message{'s' * (count != 1)}", status]
-        told += [f"problems: {_short('; '.join(self.problems))}"] if self.problems else []
-        return f"<Received {', '.join(told)}{', hung up' if self.hung_up else ''}>"
+        details = [f"{self.wire} to {_short(self.body.get('model', '?'))}", f"{count} message{'s' * (count != 1)}", status]
+        details += [f"problems: {_short('; '.join(self.problems))}"] if self.problems else []
+        return f"<Received {', '.join(details)}{', hung up' if self.hung_up else ''}>"
 
 
 def _short(value: Any) -> str:

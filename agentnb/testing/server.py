@@ -129,8 +129,8 @@ class LoopbackServer:
         if not isinstance(body, dict):
             return wire.refuse(400, "The request body is not an object.")
         received.body = body
-        found = problems(wire, body, headers, self._memory, self._like)
-        received.problems = (refused, *found) if refused else (*found,)
+        violations = problems(wire, body, headers, self._memory, self._like)
+        received.problems = (refused, *violations) if refused else (*violations,)
         if received.problems and not self.lenient:
             return wire.refuse(400, received.problems[0])
         count = self._count(wire, body)

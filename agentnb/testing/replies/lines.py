@@ -61,8 +61,8 @@ class Answer:
     @property
     def reason(self) -> str:
         """Why it ends, in the words of the Messages wire where they are known."""
-        given = _SAME_REASON.get(self.stop_reason or "", self.stop_reason)
-        return given or ("tool_use" if self.of(ToolCall) else "end_turn")
+        reason = _SAME_REASON.get(self.stop_reason or "", self.stop_reason)
+        return reason or ("tool_use" if self.of(ToolCall) else "end_turn")
 
 
 _SAME_REASON = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "max_output_tokens": "max_tokens"}

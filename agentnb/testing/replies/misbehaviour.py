@@ -271,17 +271,17 @@ class Miscount(Misbehaviour):
         if not asked.streams:
             return wire.at_once(_miscounted(wire.whole(answer, asked), changes))
         events = wire.events(answer, asked)
-        return wire.stream([replace(one, data=_miscounted(one.data, changes)) for one in events])
+        return wire.stream([replace(event, data=_miscounted(event.data, changes)) for event in events])
 
 
 def _miscounted(data: Any, changes: Mapping[str, Any]) -> Any:
     """The data with these changes in each of its usages."""
     if not isinstance(data, dict):
         return data
-    made = {name: _miscounted(value, changes) for name, value in data.items()}
-    if isinstance(usage := made.get("usage"), dict):
-        made["usage"] = {name: value for name, value in {**usage, **changes}.items() if value is not NOT_COUNTED}
-    return made
+    changed = {name: _miscounted(value, changes) for name, value in data.items()}
+    if isinstance(usage := changed.get("usage"), dict):
+        changed["usage"] = {name: value for name, value in {**usage, **changes}.items() if value is not NOT_COUNTED}
+    return changed
 
 
 @dataclass(frozen=True)

@@ -51,17 +51,19 @@ def events(answer: Answer, asked: Asked) -> list[Sse]:
 
 def in_chunks(deltas: list[dict[str, Any]], reason: str, usage: dict[str, Any] | None, asked: Asked) -> list[Sse]:
     """These deltas as chunks, with the end of a stream. The usage comes only if it was asked for."""
-    head, place = _head(asked, "chat.completion.chunk"), asked.like.traits.get("usage", "alone")
+    head, usage_place = _head(asked, "chat.completion.chunk"), asked.like.traits.get("usage", "alone")
     wants_usage = (asked.body.get("stream_options") or {}).get("include_usage") is True and usage is not None
-    if wants_usage and place == "alone":
+    if wants_usage and usage_place == "alone":
         head["usage"] = None
     chunks = [{**head, "choices": [_choice(delta, None)]} for delta in deltas]
     last, end = _choice({}, reason), {**head}
-    if usage is not None and place != "alone":
-        at = {"last": end, "choice": last, "x_groq": end.setdefault("x_groq", {}) if place == "x_groq" else {}}[place]
+    if usage is not None and usage_place != "alone":
+        at = {"last": end, "choice": last, "x_groq": end.setdefault("x_groq", {}) if usage_place == "x_groq" else {}}[
+            usage_place
+        ]
         at["usage"] = usage
     chunks.append({**end, "choices": [last]})
-    if wants_usage and place == "alone":
+    if wants_usage and usage_place == "alone":
         chunks.append({**head, "choices": [], "usage": usage})
     return [*(Sse(chunk) for chunk in chunks), Sse("[DONE]")]
 
@@ -101,14 +103,14 @@ def error_event(name: str, message: str, asked: Asked) -> Sse:
 
 def unknown(good: list[Sse]) -> list[Sse]:
     """The stream with a chunk, fields and a kind of event that nobody knows."""
-    made = [Sse({"type": "weather_report", "sky": "clear", "choices": []}, "weather")]
+    strange = [Sse({"type": "weather_report", "sky": "clear", "choices": []}, "weather")]
     for event in good:
         if not isinstance(event.data, dict):
-            made.append(event)
+            strange.append(event)
             continue
         choices = [{**choice, "delta": {**choice["delta"], "mood": "calm"}} for choice in event.data["choices"]]
-        made.append(Sse({**event.data, "weather": "clear", "choices": choices}))
-    return made
+        strange.append(Sse({**event.data, "weather": "clear", "choices": choices}))
+    return strange
 
 
 def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
@@ -157,9 +159,9 @@ def _remember(answer: Answer, calls: list[dict[str, Any]], asked: Asked) -> None
 def _call(call: ToolCall, asked: Asked) -> dict[str, Any]:
     function = {"name": call.name, "arguments": arguments_text(call)}
     short = asked.like.traits.get("short_ids")
-    made = asked.ids.letters("", 9) if short else asked.ids.letters("call_", 24)
+    new_id = asked.ids.letters("", 9) if short else asked.ids.letters("call_", 24)
     signed = {SIGNED: {"google": {"thought_signature": asked.ids.letters("", 20)}}} if asked.like.traits.get("signs") else {}
-    return {"id": call.id or made, "type": "function", "function": function, **signed}
+    return {"id": call.id or new_id, "type": "function", "function": function, **signed}
 
 
 def _call_pieces(answer: Answer, asked: Asked) -> list[list[dict[str, Any]]]:
@@ -177,16 +179,16 @@ def _call_pieces(answer: Answer, asked: Asked) -> list[list[dict[str, Any]]]:
 
 
 def _sloppy_call(call: ToolCall, asked: Asked, index: int | None, ids: bool) -> dict[str, Any]:
-    made: dict[str, Any] = {} if index is None else {"index": index}
+    call_fields: dict[str, Any] = {} if index is None else {"index": index}
     if ids:
-        made["id"] = call.id or asked.ids.letters("call_", 24)
-    return {**made, "function": {"name": call.name, "arguments": arguments_text(call)}}
+        call_fields["id"] = call.id or asked.ids.letters("call_", 24)
+    return {**call_fields, "function": {"name": call.name, "arguments": arguments_text(call)}}
 
 
 def _usage(asked: Asked, usage: Usage) -> dict[str, Any]:
     sent, answered = usage.input or 0, usage.output or 0
-    made: dict[str, Any] = {"prompt_tokens": sent, "completion_tokens": answered, "total_tokens": sent + answered}
+    counts: dict[str, Any] = {"prompt_tokens": sent, "completion_tokens": answered, "total_tokens": sent + answered}
     if asked.like.minimal:
-        return made
-    made["prompt_tokens_details"] = {"cached_tokens": usage.cache_read or 0, "cache_write_tokens": usage.cache_write or 0}
-    return {**made, "completion_tokens_details": {"reasoning_tokens": usage.reasoning or 0}}
+        return counts
+    counts["prompt_tokens_details"] = {"cached_tokens": usage.cache_read or 0, "cache_write_tokens": usage.cache_write or 0}
+    return {**counts, "completion_tokens_details": {"reasoning_tokens": usage.reasoning or 0}}

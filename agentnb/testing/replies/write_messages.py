@@ -37,15 +37,15 @@ def events(answer: Answer, asked: Asked) -> list[Sse]:
     """The reply as a stream, pings included."""
     usage = _usage(asked.usage(answer))
     start = {**_head(asked), "content": [], "stop_reason": None, "stop_sequence": None, "usage": {**usage, "output_tokens": 1}}
-    made = [_event("message_start", message=start)]
+    stream = [_event("message_start", message=start)]
     for index, (part, block) in enumerate(zip(answer.pieces, _blocks(answer, asked), strict=True)):
-        made.append(_event("content_block_start", index=index, content_block=_empty(part, block)))
+        stream.append(_event("content_block_start", index=index, content_block=_empty(part, block)))
         if index == 0:
-            made.append(_event("ping"))
-        made += [_event("content_block_delta", index=index, delta=delta) for delta in _deltas(part, block)]
-        made.append(_event("content_block_stop", index=index))
-    made.append(_event("message_delta", delta=_end(answer), usage=usage))
-    return [*made, _event("message_stop")]
+            stream.append(_event("ping"))
+        stream += [_event("content_block_delta", index=index, delta=delta) for delta in _deltas(part, block)]
+        stream.append(_event("content_block_stop", index=index))
+    stream.append(_event("message_delta", delta=_end(answer), usage=usage))
+    return [*stream, _event("message_stop")]
 
 
 def error(status: int, name: str | None, message: str) -> dict[str, Any]:
@@ -67,14 +67,16 @@ def unknown(good: list[Sse]) -> list[Sse]:
         _event("content_block_delta", index=blocks, delta={"type": "hologram_delta", "light": "green"}),
         _event("content_block_stop", index=blocks),
     ]
-    made = [good[0], _event("weather_report", sky="clear")]
+    stream = [good[0], _event("weather_report", sky="clear")]
     for event in good[1:]:
         if event.event == "message_delta":
-            made += strange
-        made.append(event)
+            stream += strange
+        stream.append(event)
         if event.event == "content_block_start" and isinstance(event.data, dict):
-            made.append(_event("content_block_delta", index=event.data["index"], delta={"type": "mood_delta", "mood": "calm"}))
-    return made
+            stream.append(
+                _event("content_block_delta", index=event.data["index"], delta={"type": "mood_delta", "mood": "calm"})
+            )
+    return stream
 
 
 def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
@@ -130,8 +132,8 @@ def _deltas(part: AnswerPart, block: dict[str, Any]) -> list[dict[str, Any]]:
     if isinstance(part, Text):
         return [{"type": "text_delta", "text": word} for word in words(part.text)]
     if isinstance(part, Thinking):
-        told = [{"type": "thinking_delta", "thinking": word} for word in words(part.text)]
-        return [*told, {"type": "signature_delta", "signature": block["signature"]}]
+        thinking = [{"type": "thinking_delta", "thinking": word} for word in words(part.text)]
+        return [*thinking, {"type": "signature_delta", "signature": block["signature"]}]
     if isinstance(part, ToolCall):
         return [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *fragments(arguments_text(part))]]
     return []

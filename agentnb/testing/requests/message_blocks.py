@@ -52,7 +52,7 @@ def block_problems(at: str, role: str, block: dict[str, Any], memory: Memory) ->
     shape = SHAPES.get(str(kind))
     if shape is None or role not in shape.roles:
         if not (role == "assistant" and memory.knows(block)):
-            tags = ", ".join(f"'{name}'" for name, known in SHAPES.items() if role in known.roles)
+            tags = ", ".join(f"'{name}'" for name, allowed in SHAPES.items() if role in allowed.roles)
             yield f"{at}: Input tag '{kind}' found using 'type' does not match any of the expected tags: {tags}"
         return
     at = f"{at}.{kind}"

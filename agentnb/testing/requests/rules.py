@@ -24,13 +24,13 @@ def problems(wire: Wire, body: dict[str, Any], headers: dict[str, str], memory: 
 
 def key_problem(wire: Wire, headers: dict[str, str], key: str | None, needs_key: bool) -> str | None:
     """What is wrong with the key; None if nothing is. Small servers want one only if they were given one."""
-    kind, _, given = headers.get("authorization", "").partition(" ")
+    kind, _, sent_key = headers.get("authorization", "").partition(" ")
     if not needs_key and key is None:
         return None
     if wire.name == "messages" and "x-api-key" in headers:
-        kind, given = "bearer", headers["x-api-key"]
-    if kind.lower() == "bearer" and given.strip() and key in (None, given.strip()):
+        kind, sent_key = "bearer", headers["x-api-key"]
+    if kind.lower() == "bearer" and sent_key.strip() and key in (None, sent_key.strip()):
         return None
     if wire.name == "messages":
-        return "invalid bearer token" if given else "authorization header is required"
-    return "Incorrect API key provided." if given else "You didn't provide an API key."
+        return "invalid bearer token" if sent_key else "authorization header is required"
+    return "Incorrect API key provided." if sent_key else "You didn't provide an API key."

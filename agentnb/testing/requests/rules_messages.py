@@ -37,12 +37,12 @@ def problems(body: dict[str, Any], memory: Memory, version: str | None) -> list[
     """Why the API refuses this body; empty if it is good."""
     if version is None:
         return ["anthropic-version: header is required"]
-    found = [*_top_level(body, version), *_settings(body)]
-    if found:
-        return found
-    found = [*_tools(body), *_messages(body, memory)]
-    if found:
-        return found
+    first_problems = [*_top_level(body, version), *_settings(body)]
+    if first_problems:
+        return first_problems
+    first_problems = [*_tools(body), *_messages(body, memory)]
+    if first_problems:
+        return first_problems
     turns = _turns(body["messages"])
     return [*_order(turns, memory), *_tool_pairing(turns), *_marks(body)]
 
@@ -52,8 +52,8 @@ def _top_level(body: dict[str, Any], version: str) -> Iterator[str]:
         yield f"{name}: Field required"
     if body.get("model") == "":
         yield "model: String should have at least 1 character"
-    known = FIELDS if version >= WITHOUT_SAMPLING else FIELDS | SAMPLING
-    for name in extra(body, known):
+    allowed = FIELDS if version >= WITHOUT_SAMPLING else FIELDS | SAMPLING
+    for name in extra(body, allowed):
         yield f"{name}: `{name}` is not supported" if name in SAMPLING else f"{name}: Extra inputs are not permitted"
     if not is_whole_number(body.get("max_tokens", 1)):
         yield "max_tokens: Input should be greater than or equal to 1"
@@ -146,8 +146,8 @@ def _messages(body: dict[str, Any], memory: Memory) -> Iterator[str]:
             yield f"{at}: all messages must have non-empty content except for the optional final assistant message"
         else:
             blocks = blocks_of(content)
-            for place, block in enumerate(blocks):
-                yield from block_problems(f"{at}.content.{place}", message["role"], block, memory)
+            for position, block in enumerate(blocks):
+                yield from block_problems(f"{at}.content.{position}", message["role"], block, memory)
             if message["role"] == "assistant" and blocks[-1].get("type") in ("thinking", "redacted_thinking"):
                 yield f"{at}: The final block in an assistant message cannot be `thinking`."
 
@@ -158,7 +158,7 @@ def _turns(messages: list[dict[str, Any]]) -> list[Turn]:
         if not turns or turns[-1][0] != message["role"]:
             turns.append((message["role"], []))
         blocks = enumerate(blocks_of(message["content"]))
-        turns[-1][1].extend((f"messages.{index}.content.{place}", block) for place, block in blocks)
+        turns[-1][1].extend((f"messages.{index}.content.{position}", block) for position, block in blocks)
     return turns
 
 
@@ -185,11 +185,11 @@ def _tool_pairing(turns: list[Turn]) -> Iterator[str]:
 
 
 def _answers(asked: list[str], blocks: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
-    given = [block["tool_use_id"] for _, block in blocks if block["type"] == "tool_result"]
+    answered = [block["tool_use_id"] for _, block in blocks if block["type"] == "tool_result"]
     first = 0
     while first < len(blocks) and blocks[first][1]["type"] == "tool_result":
         first += 1
-    if unanswered := [call for call in asked if call not in given[:first]]:
+    if unanswered := [call for call in asked if call not in answered[:first]]:
         yield _unanswered(blocks[0][0], unanswered)
     for at, block in blocks:
         if block["type"] == "tool_result" and block["tool_use_id"] not in asked:
@@ -197,9 +197,9 @@ def _answers(asked: list[str], blocks: list[tuple[str, dict[str, Any]]]) -> Iter
                 f"{at}: unexpected `tool_use_id` found in `tool_result` blocks: {block['tool_use_id']}. Each "
                 "`tool_result` block must have a corresponding `tool_use` block in the previous message."
             )
-    for call in repeated(given):
+    for call in repeated(answered):
         yield f"{blocks[0][0]}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: {call}"
-    if not unanswered and len(given) > first:
+    if not unanswered and len(answered) > first:
         yield f"{blocks[first][0]}: `tool_result` blocks must come before all other content"
 
 

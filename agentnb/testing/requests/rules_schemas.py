@@ -23,8 +23,8 @@ def of_openai(name: Any, schema: Any) -> Iterator[str]:
         refused = "/".join(f"'{key}'" for key in REFUSED_AT_ROOT)
         yield f"Invalid schema for function '{name}': schema must have type 'object' and not have {refused} at the top level."
     else:
-        for place in _arrays_without_items(schema, ()):
-            yield f"Invalid schema for function '{name}': In context={place}, array schema missing items."
+        for context in _arrays_without_items(schema, ()):
+            yield f"Invalid schema for function '{name}': In context={context}, array schema missing items."
 
 
 def of_anthropic(at: str, schema: Any) -> Iterator[str]:
@@ -51,10 +51,10 @@ def _arrays_without_items(part: Any, place: tuple[str, ...]) -> Iterator[tuple[s
         yield place
     for key, value in part.items():
         if key in ("properties", "$defs", "definitions") and isinstance(value, dict):
-            for name, one in value.items():
-                yield from _arrays_without_items(one, (*place, key, name))
+            for name, subschema in value.items():
+                yield from _arrays_without_items(subschema, (*place, key, name))
         elif key in (*ALTERNATIVES, "prefixItems") and isinstance(value, list):
-            for index, one in enumerate(value):
-                yield from _arrays_without_items(one, (*place, key, str(index)))
+            for index, subschema in enumerate(value):
+                yield from _arrays_without_items(subschema, (*place, key, str(index)))
         elif key in ("items", "additionalProperties"):
             yield from _arrays_without_items(value, (*place, key))
