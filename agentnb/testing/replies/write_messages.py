@@ -1,4 +1,4 @@
-"""Replies on the Messages wire."""
+"""Replies of the Messages API."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ NAMES = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-"""What errors are called, by HTTP status."""
+"""Names of errors, by HTTP status."""
 HOLOGRAM = {"type": "hologram", "light": "green"}
 DARK_HOLOGRAM = {"type": "hologram", "light": ""}
-"""A block that nobody knows, and how it begins in a stream."""
+"""An unknown block, and its beginning in a stream."""
 REASONS = {"content_filter": "refusal"}
 
 
 def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
-    """The reply at once."""
+    """Return the reply, unstreamed."""
     blocks = _blocks(answer, asked)
     return {**_head(asked), "content": blocks, **_end(answer), "usage": _usage(asked.usage(answer))}
 
 
 def events(answer: Answer, asked: Asked) -> list[Sse]:
-    """The reply as a stream, pings included."""
+    """Return the reply as a stream, including pings."""
     usage = _usage(asked.usage(answer))
     start = {**_head(asked), "content": [], "stop_reason": None, "stop_sequence": None, "usage": {**usage, "output_tokens": 1}}
     stream = [_event("message_start", message=start)]
@@ -49,18 +49,18 @@ def events(answer: Answer, asked: Asked) -> list[Sse]:
 
 
 def error(status: int, name: str | None, message: str) -> dict[str, Any]:
-    """The body of an error."""
+    """Return the body of an error."""
     usual = NAMES.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return {"type": "error", "error": {"type": name or usual, "message": message}, "request_id": None}
 
 
 def error_event(name: str, message: str, asked: Asked) -> Sse:
-    """An error inside a stream."""
+    """Return an error inside a stream."""
     return _event("error", error={"type": name, "message": message}, request_id=asked.ids.letters("req_011", 21))
 
 
 def unknown(good: list[Sse]) -> list[Sse]:
-    """The stream with an event, a block and kinds of deltas that nobody knows."""
+    """Return the stream with an unknown event, an unknown block and unknown kinds of deltas."""
     blocks = sum(event.event == "content_block_start" for event in good)
     strange = [
         _event("content_block_start", index=blocks, content_block=DARK_HOLOGRAM),
@@ -80,7 +80,7 @@ def unknown(good: list[Sse]) -> list[Sse]:
 
 
 def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
-    """The reply with a field and a block that nobody knows."""
+    """Return the reply with an unknown field and block."""
     return {**good, "weather": "clear", "content": [*good["content"], HOLOGRAM]}
 
 
@@ -119,7 +119,7 @@ def _block(part: AnswerPart, ids: Ids) -> dict[str, Any]:
 
 
 def _empty(part: AnswerPart, block: dict[str, Any]) -> dict[str, Any]:
-    """The block as it starts, before its deltas."""
+    """Return the initial block, before its deltas."""
     empty: dict[type[Any], dict[str, Any]] = {
         Text: {"text": ""},
         Thinking: {"thinking": "", "signature": ""},

@@ -1,4 +1,4 @@
-"""Replies on the Responses wire."""
+"""Replies of the Responses API."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from agentnb.testing.replies.write_chat import AT
 
 GOOD_ENDS = frozenset({"end_turn", "tool_use", "stop_sequence", "refusal"})
 HOLOGRAM = {"type": "hologram", "id": "hg_1", "light": "green"}
-"""An item that nobody knows."""
+"""An unknown item."""
 INCOMPLETE = {"max_tokens": "max_output_tokens", "model_context_window_exceeded": "max_output_tokens"}
 
 
 def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
-    """The reply at once."""
+    """Return the reply, unstreamed."""
     return _finished(_head(asked), answer, _items(answer, asked), asked)
 
 
 def events(answer: Answer, asked: Asked) -> list[Sse]:
-    """The reply as a stream, each event numbered."""
+    """Return the reply as a stream, each event numbered."""
     head, items = _head(asked), _items(answer, asked)
     finished = _finished(head, answer, items, asked)
     stream: list[tuple[str, dict[str, Any]]]
@@ -36,7 +36,7 @@ def events(answer: Answer, asked: Asked) -> list[Sse]:
 
 
 def numbered(made: list[Sse]) -> list[Sse]:
-    """The events with their sequence numbers."""
+    """Return the events with their sequence numbers."""
     return [
         Sse({**event.data, "sequence_number": number} if isinstance(event.data, dict) else event.data, event.event)
         for number, event in enumerate(made)
@@ -44,18 +44,18 @@ def numbered(made: list[Sse]) -> list[Sse]:
 
 
 def error_event(name: str, message: str, asked: Asked) -> Sse:
-    """An error inside a stream."""
+    """Return an error inside a stream."""
     return Sse({"type": "error", "code": name, "message": message, "param": None, "sequence_number": 999}, "error")
 
 
 def failed_event(name: str, message: str, asked: Asked) -> Sse:
-    """The other way to fail inside a stream: the whole response, failed."""
+    """Return the other failure inside a stream: the whole response, failed."""
     response = {**_head(asked), "status": "failed", "error": {"code": name, "message": message}}
     return Sse({"type": "response.failed", "response": response, "sequence_number": 999}, "response.failed")
 
 
 def unknown(good: list[Sse]) -> list[Sse]:
-    """The stream with events and an item that nobody knows."""
+    """Return the stream with unknown events and an unknown item."""
     last = good[-1].data
     assert isinstance(last, dict)
     index, item = len(last["response"]["output"]), HOLOGRAM
@@ -70,7 +70,7 @@ def unknown(good: list[Sse]) -> list[Sse]:
 
 
 def unknown_whole(good: dict[str, Any]) -> dict[str, Any]:
-    """The reply with a field and an item that nobody knows."""
+    """Return the reply with an unknown field and item."""
     return {**good, "weather": "clear", "output": [*good["output"], HOLOGRAM]}
 
 
@@ -102,7 +102,7 @@ def _finished(head: dict[str, Any], answer: Answer, items: list[dict[str, Any]],
 
 
 def _items(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
-    """Texts that follow each other are one message; what was thought is sealed together with the item that follows it."""
+    """Return the items. Consecutive texts are one message; reasoning is sealed together with the item that follows it."""
     items: list[dict[str, Any]] = []
     for kind, group in groupby(answer.pieces, type):
         if kind is Text:
@@ -122,7 +122,7 @@ def _items(answer: Answer, asked: Asked) -> list[dict[str, Any]]:
 
 
 def follower(item: dict[str, Any]) -> list[Any]:
-    """By what an item is known as the one that followed: ids of messages need not be sent back."""
+    """Return the identity of a following item: ids of messages need not be sent back."""
     return [item.get("type", "message"), item.get("call_id")]
 
 

@@ -1,4 +1,4 @@
-"""What Chat Completions refuses, in its words; and with ``minimal`` what a small compatible server does not know."""
+"""Rules of the Chat Completions API, in its words; with ``minimal``, those of a small compatible server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROLES = {
     "tool": frozenset({"role", "content", "tool_call_id"}),
 }
 THINKING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
-"""Fields of thinking, which most compatible servers take back."""
+"""Fields of thinking, which most compatible servers accept back."""
 MINIMAL_ROLES = {"assistant": ROLES["assistant"] | THINKING}
 NO_TRAITS: Mapping[str, Any] = {}
 DEVELOPER = {"developer": ROLES["system"]}
@@ -45,7 +45,7 @@ SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 def problems(
     body: dict[str, Any], minimal: bool, traits: Mapping[str, Any] = NO_TRAITS, memory: Memory | None = None
 ) -> list[str]:
-    """Why the API refuses this body; empty if it is good. ``traits``: those of a server that it is to be like."""
+    """Return the problems of this body; empty if it is valid. ``traits``: those of the imitated server."""
     general = [*_top_level(body, _known(minimal, traits)), *_settings(body), *_tools(body)]
     messages = body.get("messages")
     if not messages or not isinstance(messages, list):
@@ -59,7 +59,7 @@ def problems(
 
 
 def _known(minimal: bool, traits: Mapping[str, Any]) -> frozenset[str]:
-    """The fields that are known. Most servers know those of the API, or pass over them."""
+    """Return the known fields. Most servers know those of the API, or ignore them."""
     if not minimal or not traits:
         return MINIMAL if minimal else FIELDS
     less = {
@@ -71,7 +71,7 @@ def _known(minimal: bool, traits: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _of_its_own(messages: list[dict[str, Any]], traits: Mapping[str, Any], memory: Memory | None) -> Iterator[str]:
-    """What this server refuses and others take."""
+    """Yield problems that only this server reports."""
     before, field = "", traits.get("returns", "")
     for index, message in enumerate(messages):
         role = message["role"]
@@ -141,7 +141,7 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
     for index, tool in enumerate(tools):
         at, function = f"tools[{index}]", tool.get("function")
         if isinstance(kind := tool.get("type"), str) and kind != "function":
-            continue  # of the server's own
+            continue  # a tool of the server's own
         if tool.get("type") != "function" or not isinstance(function, dict) or extra(tool, ("type", "function")):
             yield f"Invalid '{at}': expected an object with 'type' and 'function' only."
             continue
@@ -156,7 +156,7 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
 
 
 def named(at: str, name: Any) -> Iterator[str]:
-    """Why this is no name of a function."""
+    """Yield the problem of an invalid function name."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         yield f"Invalid '{at}': string does not match pattern. Expected a string that matches '^[a-zA-Z0-9_-]{{1,64}}$'."
 
@@ -227,7 +227,7 @@ def _assistant(at: str, message: dict[str, Any], more: frozenset[str]) -> Iterat
 
 
 def _tool_pairing(messages: list[dict[str, Any]]) -> Iterator[str]:
-    """Every call is answered once, directly after the message that makes it."""
+    """Check that every call is answered once, directly after its message."""
     asked: set[str] = set()
     answered: list[str] = []
     for index, message in enumerate([*messages, {"role": "end"}]):

@@ -1,4 +1,4 @@
-"""What the Messages API refuses, in its words. The content of messages has rules of its own, in `message_blocks`."""
+"""Rules of the Messages API, in its words. The content of messages has separate rules, in `message_blocks`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIELDS = names(
 )
 SAMPLING = frozenset({"temperature", "top_p", "top_k"})
 WITHOUT_SAMPLING = "2026-10-21"
-"""The version of the API since which a request must not say how to draw."""
+"""Version of the API since which requests must not have sampling parameters."""
 TOOL_FIELDS = names(
     "allowed_callers cache_control defer_loading description eager_input_streaming input_examples input_schema name strict type"
 )
@@ -30,11 +30,11 @@ EFFORTS = ("low", "medium", "high", "xhigh", "max")
 MAX_MARKS = 4
 
 Turn = tuple[str, list[tuple[str, dict[str, Any]]]]
-"""A role, and the blocks of all messages of it that follow each other, each with its place."""
+"""A role, and the blocks of its consecutive messages, each with its place."""
 
 
 def problems(body: dict[str, Any], memory: Memory, version: str | None) -> list[str]:
-    """Why the API refuses this body; empty if it is good."""
+    """Return the problems of this body; empty if it is valid."""
     if version is None:
         return ["anthropic-version: header is required"]
     first_problems = [*_top_level(body, version), *_settings(body)]
@@ -113,7 +113,7 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
     tools = body.get("tools", [])
     for index, tool in enumerate(tools):
         if tool.get("type", "custom") != "custom":
-            continue  # one of the provider's own
+            continue  # a tool of the provider's own
         at = f"tools.{index}.custom"
         for name in extra(tool, TOOL_FIELDS):
             yield f"{at}.{name}: Extra inputs are not permitted"
@@ -171,7 +171,7 @@ def _order(turns: list[Turn], memory: Memory) -> Iterator[str]:
 
 
 def _tool_pairing(turns: list[Turn]) -> Iterator[str]:
-    """Every call is answered once, in the next turn, and before anything else is said there."""
+    """Check that every call is answered once, in the next turn, and before any other content there."""
     calls = [block["id"] for _, blocks in turns for _, block in blocks if block["type"] == "tool_use"]
     for _ in repeated(calls):
         yield "messages: `tool_use` ids must be unique"
@@ -212,7 +212,7 @@ def _unanswered(at: str, calls: list[str]) -> str:
 
 
 def _marks(body: dict[str, Any]) -> Iterator[str]:
-    """The markers for the prompt cache, in the order of the request."""
+    """Check the markers for the prompt cache, in the order of the request."""
     blocks = [*body.get("tools", []), *blocks_of(body.get("system") or [])]
     for message in body["messages"]:
         for block in blocks_of(message["content"]):

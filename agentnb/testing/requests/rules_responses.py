@@ -1,4 +1,4 @@
-"""What the Responses API refuses of a client that keeps the conversation itself, in its words."""
+"""Rules of the Responses API, in its words, for a client that keeps the conversation itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ITEMS = {
     "function_call_output": (("call_id", "output"), {"type", "id", "status", "caller", "name", "namespace"}),
     "reasoning": (("id", "summary", "encrypted_content"), {"type", "content", "status"}),
 }
-"""What an item must hold, and what else it may."""
+"""Required and optional fields of an item."""
 PARTS = {
     "input_text": {"type", "text", "prompt_cache_breakpoint"},
     "input_image": {"type", "image_url", "detail", "file_id", "prompt_cache_breakpoint"},
@@ -48,7 +48,7 @@ TOOL_FIELDS = names("allowed_callers async defer_loading description name output
 
 
 def problems(body: dict[str, Any], memory: Memory) -> list[str]:
-    """Why the API refuses this body; empty if it is good."""
+    """Return the problems of this body; empty if it is valid."""
     item_problems = [*_top_level(body), *_tools(body)]
     items = body.get("input")
     if item_problems or isinstance(items, str):
@@ -152,7 +152,7 @@ def _parts(at: str, parts: Any, kinds: tuple[str, ...]) -> Iterator[str]:
 
 
 def _tool_pairing(items: list[dict[str, Any]]) -> Iterator[str]:
-    """Every call is answered once, after it and before anybody says something else."""
+    """Check that every call is answered once, after it and before the next message of another role."""
     open_calls: list[str] = []
     called: list[str] = []
     answered: list[str] = []
@@ -180,7 +180,7 @@ def _tool_pairing(items: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _thoughts(items: list[dict[str, Any]], memory: Memory) -> Iterator[str]:
-    """What was thought comes back as it was, before the item that it led to; and that item not without it."""
+    """Check that reasoning is sent back unchanged, before the item that it led to, and that this item has it."""
     before: str | None = None
     for item, following in zip(items, [*items[1:], None], strict=False):
         needed = memory.thought_before(item.get("id"))
