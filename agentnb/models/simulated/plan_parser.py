@@ -34,7 +34,7 @@ class Signature(Protocol):
 
 
 class PlanItem(NamedTuple):
-    """A item of the list: its text, and the code in backticks."""
+    """An item of the list: its text, and the code in backticks."""
 
     title: str
     code: tuple[str, ...]

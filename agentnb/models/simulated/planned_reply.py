@@ -147,4 +147,4 @@ def _fits(written: Any, made: Any) -> bool:
 
 
 def _all_fit(pairs: Iterable[tuple[Any, Any]]) -> bool:
-    return all(_fits(written, made) for written, made in pairs)
+    return all(_fits(written, actual) for written, actual in pairs)

@@ -1,4 +1,4 @@
-"""A attempt at a step, and the place of the step in its run."""
+"""An attempt at a step, and the place of the step in its run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Attempt:
-    """A attempt at a step."""
+    """An attempt at a step."""
 
     place: Place
     limit: asyncio.Timeout | None = None
