@@ -110,7 +110,7 @@ class Options:
         if self.key is not None and not VARIABLE.fullmatch(self.key):
             # The value may be a key: do not repeat it.
             raise SettingsError(
-                "key= wants the name of a variable, not a key", SetKey("MY_KEY", lead="Write key=MY_KEY, and set it")
+                "key= takes the name of a variable, not a key", SetKey("MY_KEY", lead="Write key=MY_KEY, and set it")
             )
         if self.effort is not None and self.effort not in EFFORTS:
             raise SettingsError(f"effort={shown(self.effort)} is unknown", NameOne(known=tuple(EFFORTS), lead="It is one of"))

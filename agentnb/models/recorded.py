@@ -129,8 +129,8 @@ class RecordedModel:
     def _next(self, request: Request) -> Recording:
         number = len(self.requests) - 1
         if number >= len(self.recordings):
-            problem = f"The run goes on behind its record: it asks for reply {number + 1} of {len(self.recordings)}"
-            raise ReplayDiverged(problem, "Its policy, guidance or limits are not those of the record")
+            problem = f"The run continues past its recording: it requests reply {number + 1} of {len(self.recordings)}"
+            raise ReplayDiverged(problem, "Its policy, guidance or limits differ from the recording")
         recording = self.recordings[number]
         if digest(request) != digest(recording.request):
             raise ReplayDiverged(f"{_place(recording)}: {difference(recording.request, request)}", HINT)
@@ -152,7 +152,7 @@ def _missed(recordings: Iterable[Recording], request: Request, name: str) -> Rep
     wanted = pieces(request)
     nearest = max(recordings, key=lambda one: _alike(pieces(one.request), wanted), default=None)
     if nearest is None:
-        return ReplayDiverged(f"{name} holds no recorded request", "Give a run with rounds")
+        return ReplayDiverged(f"{name} has no recorded requests", "Give a run with rounds")
     first_difference = difference(nearest.request, request)
     return ReplayDiverged(f"{name} has no reply to this request. Nearest is {_place(nearest)}: {first_difference}", HINT)
 

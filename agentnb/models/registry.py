@@ -47,7 +47,7 @@ def _simulated(persona: str, given: Given) -> Model:
 
 def _scripted(name: str, given: Given) -> Model:
     raise UnknownModel(
-        f"scripted:{name} is not made from its name",
+        f"scripted:{name} cannot be made from its name",
         SetModel(again=True, lead="Make the object in Python and give that"),
     )
 
@@ -65,7 +65,7 @@ SEED = "seed"
 OTHERS: dict[str, Callable[[str, Given], Model]] = {"simulated": _simulated, "scripted": _scripted, "recorded": _recorded}
 """Constructors of models that are not language models, from the rest of the name and the options."""
 PLAIN_URL = re.compile(r"https?://[\w.:/-]{1,200}")
-OPTIONS_FORM = "They stand behind ?, with & between them: provider:NAME?effort=high&max_tokens=8000"
+OPTIONS_FORM = "They follow ?, separated by &: provider:NAME?effort=high&max_tokens=8000"
 PROVIDERS = ("simulated", "scripted", *REMOTE, "recorded")
 """All prefixes that a name may have."""
 
@@ -201,7 +201,7 @@ def make_model(model: str | Model, *, output_schema: dict[str, Any] | None = Non
         return RemoteModel(REMOTE[provider], name, options, endpoint)
     if output_schema is not None:
         raise SettingsError(
-            f"{provider}: models know no output_schema", "Hold the answers of any model to it: Agent(output=SCHEMA)"
+            f"{provider}: models do not support output_schema", "Hold the answers of any model to it: Agent(output=SCHEMA)"
         )
     _check_recorded(model)
     return OTHERS[provider](name, query_options)
@@ -273,7 +273,7 @@ def _taken_apart(model: str) -> tuple[str, str, Given]:
     if not colon or not name:
         raise UnknownModel(f"{called!r} names no model", f"Write {provider}:NAME{_url_of(query)}")
     if not name.isprintable():
-        raise UnknownModel(f"{called!r} names no model", "A name stands on one line, without control characters")
+        raise UnknownModel(f"{called!r} names no model", "A name is one line without control characters")
     if "&" in name or "=" in name or "?" in query:
         raise UnknownModel(f"The options of {provider}:{re.split('[&=]', name)[0]} cannot be read", OPTIONS_FORM)
     return provider, name, parse_qsl(query, keep_blank_values=True)

@@ -51,33 +51,33 @@ class BoundExceeded(TraceError):
 def check_bytes(size: int, max_bytes: int, source: str, hint: str = _TOO_MUCH) -> None:
     """Raise `BoundExceeded` for more than ``max_bytes``. ``source``: the file, for the error."""
     if size > max_bytes:
-        raise BoundExceeded(f"{source} has more than {max_bytes / 1e6:,.0f} MB, the most that is read", hint)
+        raise BoundExceeded(f"{source} has more than {max_bytes / 1e6:,.0f} MB, the limit for reading", hint)
 
 
 def check_events(count: int, source: str) -> None:
     """Raise `BoundExceeded` if a run has too many events."""
     if count > MAX_RUN_EVENTS:
-        raise BoundExceeded(f"{source} is a run of more than {MAX_RUN_EVENTS:,} events, the most that is read", _TOO_MUCH)
+        raise BoundExceeded(f"{source} is a run of more than {MAX_RUN_EVENTS:,} events, the limit for reading", _TOO_MUCH)
 
 
 def check_round_calls(count: int, source: str) -> None:
     """Raise `BoundExceeded` if one reply has too many calls."""
     if count > MAX_ROUND_CALLS:
-        most = f"more than {MAX_ROUND_CALLS:,} calls, the most that is read"
+        most = f"more than {MAX_ROUND_CALLS:,} calls, the limit for reading"
         raise BoundExceeded(f"{source} has a reply with {most}", _TOO_MUCH)
 
 
 def check_messages_in_a_row(count: int, source: str) -> None:
     """Raise `BoundExceeded` for too many consecutive replies or user messages."""
     if count > MAX_MESSAGES_IN_A_ROW:
-        most = f"more than {MAX_MESSAGES_IN_A_ROW:,} messages in a row of one side, the most that is read"
+        most = f"more than {MAX_MESSAGES_IN_A_ROW:,} messages in a row of one side, the limit for reading"
         raise BoundExceeded(f"{source} has {most}", _TOO_MUCH)
 
 
 def check_records(count: int, source: str) -> None:
     """Raise `BoundExceeded` if a file has too many lines or parts."""
     if count > MAX_RECORDS:
-        raise BoundExceeded(f"{source} has more than {MAX_RECORDS:,} records, the most that is read", _TOO_MUCH)
+        raise BoundExceeded(f"{source} has more than {MAX_RECORDS:,} records, the limit for reading", _TOO_MUCH)
 
 
 class Expansion:
@@ -114,7 +114,7 @@ class HeldData:
         self._values += _count_values(data)
         if self._values > MAX_HELD_VALUES:
             raise BoundExceeded(
-                f"{self._source} holds more than {MAX_HELD_VALUES:,} values of JSON, the most that is read", _TOO_MUCH
+                f"{self._source} holds more than {MAX_HELD_VALUES:,} values of JSON, the limit for reading", _TOO_MUCH
             )
 
 
@@ -132,7 +132,7 @@ def checked_lines(file: BinaryIO, source: str) -> Iterator[bytes]:
         values, count = values + _count_values(line), count + 1
         if values > MAX_HELD_VALUES:
             raise BoundExceeded(
-                f"{source} holds more than {MAX_HELD_VALUES:,} values of JSON, the most that is read", _TOO_MUCH
+                f"{source} holds more than {MAX_HELD_VALUES:,} values of JSON, the limit for reading", _TOO_MUCH
             )
         check_events(count, source)
         yield line

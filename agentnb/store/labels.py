@@ -188,7 +188,7 @@ def _lines(path: Path, text: str) -> Iterable[Label]:
             yield msgspec.json.decode(line, type=Label)
         except (msgspec.DecodeError, RecursionError) as error:
             if not _may_be_cut_off(line):
-                raise TraceError(f"{path}, line {number}: no label ({error})", "Choose a file that label wrote") from None
+                raise TraceError(f"{path}, line {number}: not a label ({error})", "Choose a file that label wrote") from None
 
 
 def _may_be_cut_off(line: str) -> bool:

@@ -112,8 +112,8 @@ def _secret() -> bytes | None:
     try:
         return _read(path) or _create(path)
     except OSError as error:
-        problem = f"agentnb cannot mark your run logs as yours: {path}: {error.strerror or error}. Runs work as ever"
-        advice = TrustLog(True, lead="A run that is resumed in another process needs your word")
+        problem = f"agentnb cannot mark your run logs as yours: {path}: {error.strerror or error}. Runs still work"
+        advice = TrustLog(True, lead="A run resumed in another process needs your consent")
         warnings.warn(AdvisedWarning(problem, advice), stacklevel=2)
         return None
 

@@ -50,7 +50,7 @@ def check_file(found: os.stat_result, path: str | Path, max_bytes: int = MAX_FIL
     """Raise `TraceError` unless this is a regular file within the size limit."""
     if not stat.S_ISREG(found.st_mode):
         kind = next((name for fits, name in _KINDS if fits(found.st_mode)), "something else")
-        raise TraceError(f"{path} is {kind}, and no file", "Move it elsewhere; the other runs are not touched by it")
+        raise TraceError(f"{path} is {kind}, not a file", "Move it elsewhere; the other runs are not touched by it")
     if found.st_size > max_bytes:
         raise BoundExceeded(
             f"{path} has {found.st_size / 1e9:.1f} GB, and files up to {max_bytes / 1e9:g} GB are read",

@@ -91,7 +91,7 @@ def _lock_of_a_dead_process(descriptor: int) -> bool:
             return False
         else:
             return True
-    raise BlockingIOError(errno.EWOULDBLOCK, "It is being read all the time")
+    raise BlockingIOError(errno.EWOULDBLOCK, "It is constantly being read")
 
 
 def delete_log(path: str | Path, nested: Iterable[str | Path] = ()) -> int:

@@ -355,7 +355,7 @@ def _where_logs_are(path: Path) -> Advised:
     """Return advice on where to find the log instead of at this path, which may be the id of a run."""
     if _MADE_ID.fullmatch(path.name):
         return f"A run is named by its file: .agentnb/runs/{path.name}.jsonl"
-    return (LIST_RUNS, Plain("Logs are in .agentnb/runs, beside the notebook, from its first run on"))
+    return (LIST_RUNS, Plain("Logs are in .agentnb/runs, beside the notebook, after its first run"))
 
 
 def unreadable(path: Path, error: OSError) -> StoreError:

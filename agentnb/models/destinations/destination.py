@@ -81,7 +81,7 @@ def read_destination(text: str) -> Destination:
     url, _, variable = text.strip().partition("&key=")
     if not _SERVER.fullmatch(url) or ("&key=" in text and not _VARIABLE.fullmatch(variable)):
         raise SettingsError(
-            "That is not a URL to allow", "Write URL or URL&key=NAME, such as https://models.example.org&key=MY_KEY"
+            "This is not a URL to allow", "Write URL or URL&key=NAME, such as https://models.example.org&key=MY_KEY"
         )
     return destination_of(url, variable)
 

@@ -172,7 +172,7 @@ def _no_client(provider: str, error: Exception, told: str) -> SettingsError:
         return SettingsError(f"{provider}: its library cannot be loaded ({readable(told)})", "Install agentnb again")
     if isinstance(error, ImportError):
         return SettingsError(
-            f"{provider}: the proxy of the environment is one for SOCKS, and the package for that is not installed",
+            f"{provider}: the environment names a SOCKS proxy, and its package is not installed",
             Install("socksio", lead="Install it", rest=". Or look at the variables ALL_PROXY, HTTPS_PROXY and HTTP_PROXY"),
         )
     # The error's text is not repeated: the URL of a proxy may hold a password.

@@ -70,7 +70,7 @@ MEANINGS: dict[str, tuple[type[ModelError], str, Advised]] = {
     ),
     "quota": (
         RateLimited,
-        "a quota is used up that lasts a day or longer",
+        "a quota for a day or longer is used up",
         (
             SetKey("{key}", lead="Wait until it is renewed, or use another key"),
             ShowModels("{who}", lead="Or another model:"),
@@ -81,13 +81,13 @@ MEANINGS: dict[str, tuple[type[ModelError], str, Advised]] = {
     "trouble": (ProviderTrouble, "fails", TRY_LATER),
     "redirect": (
         RequestRefused,
-        "the server sends us elsewhere, and we do not follow with key and conversation",
+        "the server redirects the request, and agentnb does not follow with key and conversation",
         "See that the URL is right: url=...",
     ),
     "refused": (
         RequestRefused,
         "refuses the request",
-        (Plain("Look at what was asked for, and at the options"), ShowRequest(rest=" shows what was asked for")),
+        (Plain("Check the request and the options"), ShowRequest(rest=" shows the request")),
     ),
 }
 """Error class, message and advice by meaning."""
@@ -276,7 +276,7 @@ def _error(refusal: Refusal, status: int | None, meaning: str, wait: float | Non
         message = ""  # the page sent with a redirect has nothing useful
         if target := _place(refusal.headers.get("location", ""), refusal.url):
             problem, hint = (
-                "the server sends us to {place}, and we do not follow with key and conversation",
+                "the server redirects to {place}, and agentnb does not follow with key and conversation",
                 "If that is right, name it: url={place}",
             )
             words["place"] = target

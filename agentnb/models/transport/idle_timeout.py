@@ -25,7 +25,7 @@ class IdleTimeout(Exception):
     """No part of the reply came for so many seconds, whatever else the server sent."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"nothing of the reply for {seconds:g} s")
+        super().__init__(f"no part of the reply for {seconds:g} s")
         self.seconds = seconds
 
 

@@ -371,7 +371,7 @@ def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model:
 
 
 def _idle_timeout(error: IdleTimeout, provider: Provider) -> Failure:
-    problem = f"{provider.name}: nothing of the reply came for {error.seconds:g} s, although the connection is open"
+    problem = f"{provider.name}: no part of the reply came for {error.seconds:g} s, although the connection is open"
     return Failure(ProviderTimedOut(problem, wait_longer("stall")), transient=True)
 
 
@@ -379,7 +379,7 @@ def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> F
     """Return the failure for a response that is not a reply, or None for any other error."""
     if isinstance(error, NoReply):
         location = f" at {endpoint.url}" if endpoint.url else ""
-        problem = f"{provider.name}: the server{location} sent {readable(error.sent)}, and no {error.wanted}"
+        problem = f"{provider.name}: the server{location} sent {readable(error.sent)} instead of a {error.wanted}"
         return Failure(
             BrokenReply(problem, "Is the URL right? It often ends in /v1: url=http://localhost:8000/v1"), transient=False
         )

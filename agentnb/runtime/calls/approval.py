@@ -151,11 +151,11 @@ OWN_RULE = "approval"
 """Rule of a question whose gate names no rule."""
 KEEPS_CHANGING = "The file changes each time before there is an answer."
 CHANGED_SINCE = "The file has changed since you were asked."
-KEY_FILE = "The change is not shown, as the name of the file says that it may hold keys."
+KEY_FILE = "The change is not shown, as the name of the file suggests that it holds keys."
 NOT_ALLOWED = "The person did not allow it."
 NOBODY = "It needs the person's permission, and there is nobody to ask: no person is attached to this run."
 NEVER_ASKED = f"It needs the person's permission, and this run asks for none (approve={NEVER})."
-NOT_OBTAINED = "It needs the person's permission, which could not be obtained: what decides for them failed."
+NOT_OBTAINED = "It needs the person's permission, which could not be obtained: the function that decides for them failed."
 
 
 def approval_question(

@@ -141,7 +141,7 @@ class ContextServices:
 
     async def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run; raises `ToolFailed` if it fails or is blocked."""
-        plain, inner_calls = plain_data(arguments, f"What is given to {name}"), self._inner_calls()
+        plain, inner_calls = plain_data(arguments, f"The value for {name}"), self._inner_calls()
         if inner_calls is None:
             raise asyncio.CancelledError("The run has ended")
         outcome = await self._on_loop(inner_calls.call_inside(call_id, name, plain))
@@ -255,7 +255,7 @@ class RunningCode:
     def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool of the run. Raises `ToolFailed` if it fails, is blocked, or cannot be called from this code."""
         if not self.code.is_running:
-            raise ToolFailed(f"{name} can be called no more: the code that had it has ended", "Call it in new code")
+            raise ToolFailed(f"{name} can no longer be called: the code that had it has ended", "Call it in new code")
         if self._services.holds_loop:
             problem = f"{name} cannot be called from code in this run, whose event loop waits for the code"
             raise ToolFailed(problem, "Call it by itself")

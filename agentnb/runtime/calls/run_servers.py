@@ -145,7 +145,7 @@ def _warnings(live: LiveServer, found: FoundTools, items: Sequence[ServerTools],
     for tool in usable:
         if tool.spec.name != wire_name(server, tool.tool_name):
             renamed = f"The tool {visible(tool.tool_name)!r} of the MCP server {server} is called {tool.spec.name}"
-            yield f"{renamed}, since another tool would have the same name. Rules that allow name it so"
+            yield f"{renamed}, since another tool would have the same name. Rules that allow it use this name"
     if unchecked := [f"{tool.spec.name} ({', '.join(tool.unchecked[:MAX_PLACES])})" for tool in usable if tool.unchecked]:
         places = visible("; ".join(unchecked[:MAX_PLACES]))
         yield f"Some arguments are checked by the MCP server {server} alone, as agentnb cannot read their schemas: {places}"

@@ -16,7 +16,7 @@ from agentnb.policies.permissions.permissions import Permissions
 from agentnb.policies.permissions.rules import NO_RULES, RuleList
 from agentnb.runtime.host.run_options import RunOptions
 
-LOST_ADVICE = TrustLog(True, lead="Say it again, or take the log as it stands")
+LOST_ADVICE = TrustLog(True, lead="Set it again, or trust the whole log")
 _begun_here: set[str] = set()
 """Ids of runs that began in this process with permissions that loosen."""
 
@@ -67,7 +67,7 @@ def warning_of_lost(run: Run, options: RunOptions) -> Iterator[tuple[str, Advise
         return
     allowed = [rule.text for layer in logged.layers[:1] for rule in layer.rules if rule.verdict == "allow"]
     lost = ", ".join([*(["the approval mode auto"] if logged.mode.is_auto else []), *allowed])
-    yield f"The options of this run allowed {lost}. That holds only in the process in which it was said", LOST_ADVICE
+    yield f"The options of this run allowed {lost}. That holds only in the process that set it", LOST_ADVICE
 
 
 def with_permissions_of(of: Run, options: RunOptions, *, counts: bool, whole: bool = False) -> RunOptions:

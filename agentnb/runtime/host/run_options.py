@@ -199,7 +199,7 @@ def folder_of(chosen: str | Path | None) -> Path:
             return _path(os.getcwd())  # noqa: PTH109  # `Path.cwd` makes a new path each time
         return Path(chosen).expanduser().resolve()
     except FileNotFoundError as error:
-        raise SettingsError("The current folder is not there any more", "Change to one that is") from error
+        raise SettingsError("The current folder no longer exists", "Change to an existing one") from error
 
 
 @lru_cache(maxsize=16)

@@ -272,7 +272,7 @@ class ModelCalls:
         assert heard is not None, "it was too long"
         usage = used_until_cut(self.model, request, heard)
         message = Message("assistant", (Text(text),) if text else ())
-        self._log.warn(f"{self.model.name} streamed far more than was left of a limit: its reply was cut off")
+        self._log.warn(f"{self.model.name} streamed far beyond the rest of a limit: its reply was cut off")
         return Reply(message, about(request, heard) if usage == UNKNOWN else usage, OVER_LIMIT)
 
     def _note_retry(self, retry: Retry, heard: str = "") -> None:
@@ -283,12 +283,12 @@ class ModelCalls:
     def _normalized(self, reply: Reply) -> Reply:
         message: object = reply.message
         if not isinstance(message, Message):
-            raise ModelError(f"The Reply of {self.model.name} holds no Message", HOW_TO_YIELD)
+            raise ModelError(f"The Reply of {self.model.name} has no Message", HOW_TO_YIELD)
         try:
             return normalize_reply(reply, self._log.run)
         except (RecursionError, TypeError, ValueError) as error:
             problem = encodable(f"{type(error).__name__}: {error}")
-            raise ModelError(f"{self.model.name} gave a reply that no log can hold ({problem})", run=self._log.run) from error
+            raise ModelError(f"{self.model.name} gave a reply that cannot be logged ({problem})", run=self._log.run) from error
 
     def _keep_broken_off(
         self, request: Request, stream_buffer: StreamBuffer | None, reply: Reply | None, seconds: float
@@ -335,7 +335,7 @@ class ModelCalls:
         try:
             limit.count(_length(item))
         except OverLimit:
-            problem = f"{self.model.name} went far over what was left of a limit, and was cut off"
+            problem = f"{self.model.name} went far beyond the rest of a limit, and was cut off"
             raise ModelError(problem, run=self._log.run) from None
 
 

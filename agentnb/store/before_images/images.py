@@ -103,7 +103,7 @@ class PrivateFolder:
             with os.fdopen(descriptor, "rb") as file:
                 status = os.fstat(descriptor)
                 if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
-                    raise OSError(errno.EINVAL, "it is not what agentnb wrote")
+                    raise OSError(errno.EINVAL, "agentnb did not write it")
                 return file.read(max_bytes)
 
     @property
