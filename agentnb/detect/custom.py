@@ -42,13 +42,13 @@ class FunctionDetector:
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Go to another process by name if it stands in place of its function, as after ``@detector``, and can be imported."""
-        home = sys.modules.get(self.__module__)
-        can_be_imported = self.__module__ != "__main__" or hasattr(home, "__file__")  # not what a notebook holds
+        module = sys.modules.get(self.__module__)
+        can_be_imported = self.__module__ != "__main__" or hasattr(module, "__file__")  # not what a notebook holds
         try:
-            found = attrgetter(self.__qualname__)(home)
+            importable = attrgetter(self.__qualname__)(module)
         except AttributeError:
-            found = None
-        if found is self and can_be_imported:
+            importable = None
+        if importable is self and can_be_imported:
             return str(self.__qualname__)
         return FunctionDetector, (self.function, self.name, self.family, self.severity)
 
@@ -92,7 +92,7 @@ def findings_of(returned: Any, made_of: FunctionDetector, index: int) -> list[Fi
     if isinstance(returned, Finding):
         return [returned]
     if isinstance(returned, Iterable):
-        return [one for each in returned for one in findings_of(each, made_of, index)]
+        return [finding for item in returned for finding in findings_of(item, made_of, index)]
     raise SettingsError(
         f"The detector {made_of.name} returned {returned!r}", "Return None, a sentence, a Finding, or a list of these"
     )

@@ -30,7 +30,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         rounds: tuple[Any, Any] = (self.first, self.last)
-        if any(type(one) is not int for one in rounds) or not 0 <= self.first <= self.last <= LARGEST:
+        if any(type(index) is not int for index in rounds) or not 0 <= self.first <= self.last <= LARGEST:
             raise SettingsError(
                 f"A finding names the rounds {self.first!r} to {self.last!r}", "Count rounds from 0, first <= last"
             )

@@ -23,11 +23,11 @@ def detectors_of(detectors: Detectors) -> tuple[DetectorMaker, ...]:
     if callable(detectors):
         _check_makes(detectors)
         return (detectors,)
-    given: Any = detectors
-    if isinstance(given, Iterable):
-        return tuple([maker for one in given for maker in detectors_of(one)])
+    value: Any = detectors
+    if isinstance(value, Iterable):
+        return tuple([maker for item in value for maker in detectors_of(item)])
     raise SettingsError(
-        f"{given!r} makes no detector",
+        f"{value!r} makes no detector",
         f"Give a class, a function marked with @detector, or one of: {', '.join(names())}",
     )
 
@@ -53,9 +53,9 @@ def detect_name(detectors: Detectors) -> str:
     if isinstance(detectors, str):
         return detectors
     if callable(detectors):
-        made = getattr(detectors, "func", detectors)
-        return str(getattr(made, "__name__", None) or type(made).__name__)
-    return " + ".join(detect_name(one) for one in detectors)
+        maker = getattr(detectors, "func", detectors)
+        return str(getattr(maker, "__name__", None) or type(maker).__name__)
+    return " + ".join(detect_name(item) for item in detectors)
 
 
 def findings(run: RunFacts, detectors: Detectors = DEFAULT) -> list[Finding]:

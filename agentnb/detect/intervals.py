@@ -53,7 +53,7 @@ def mean_by_task(values: Sequence[Sequence[float]], clusters: Sequence[Hashable]
     sums: dict[Hashable, float] = {}
     for value, label in means:
         sums[label] = sums.get(label, 0.0) + value - mean
-    variance, units = fsum(one * one for one in sums.values()) / tasks**2, len(sums)
+    variance, units = fsum(total * total for total in sums.values()) / tasks**2, len(sums)
     if not all(value in (0, 1) for task in values for value in task):
         width = t95(units - 1) * (variance * units / (units - 1)) ** 0.5 if units > 1 else None
         return Share(mean, None if width is None else mean - width, None if width is None else mean + width)
@@ -78,7 +78,7 @@ def t95(freedom: int) -> float:
 def f1_interval(hits: int, misses: int, false: int) -> Share:
     """Return F1 with an interval: that of the Jaccard index J, a share of its own, as F1 = 2 J / (1 + J)."""
     jaccard = wilson(hits, hits + misses + false)
-    return Share(*[None if one is None else 2 * one / (1 + one) for one in jaccard])
+    return Share(*[None if bound is None else 2 * bound / (1 + bound) for bound in jaccard])
 
 
 def mean_interval(values: Sequence[float]) -> Share:
@@ -93,10 +93,11 @@ def mean_interval(values: Sequence[float]) -> Share:
         return Share(mean, None, None)
     import numpy as np
 
-    rng, known = np.random.default_rng(0), np.asarray(values, dtype=float)
-    step = max(1, 1_000_000 // len(known))  # resamples at a time: they are held in memory
+    rng, sample = np.random.default_rng(0), np.asarray(values, dtype=float)
+    step = max(1, 1_000_000 // len(sample))  # resamples at a time: they are held in memory
     means = [
-        known[rng.integers(0, len(known), (min(step, left), len(known)))].mean(axis=1) for left in range(RESAMPLES, 0, -step)
+        sample[rng.integers(0, len(sample), (min(step, remaining), len(sample)))].mean(axis=1)
+        for remaining in range(RESAMPLES, 0, -step)
     ]
     low, high = np.percentile(np.concatenate(means), (2.5, 97.5))
     return Share(mean, float(low), float(high))
@@ -123,5 +124,5 @@ def auc(values: Sequence[tuple[float, bool]]) -> float | None:
     negative = [value for value, is_positive in values if not is_positive]
     if not positive or not negative:
         return None
-    wins = sum((one > other) + (one == other) / 2 for one in positive for other in negative)
+    wins = sum((high > low) + (high == low) / 2 for high in positive for low in negative)
     return wins / (len(positive) * len(negative))

@@ -148,11 +148,11 @@ def _check_tracked(self: Judgements, run: RunFacts, call_id: str) -> None:
 
     The list counts as it was at the call's place in the reply: calls that run side by side all run after the todo tool.
     """
-    records, place = run.last_round.records, run.place_of_call(call_id)
-    if place is None:
+    records, position = run.last_round.records, run.place_of_call(call_id)
+    if position is None:
         return
-    todos = next((before for later, before in self._todos_before if later > place), run.todos)
-    if records[place].is_work and records[place].ran and has_open(todos) and not has_one_in_progress(todos):
+    todos = next((before for changed_at, before in self._todos_before if changed_at > position), run.todos)
+    if records[position].is_work and records[position].ran and has_open(todos) and not has_one_in_progress(todos):
         _violated(run, TodoViolation(UNTRACKED_WORK, call_id))
 
 
@@ -172,27 +172,29 @@ def _todos_changed(self: Judgements, event: e.TodosChanged, run: RunFacts) -> No
 
 
 def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> None:
-    one = run.last_round
-    records, said_before = one.records, None
+    finished = run.last_round
+    records, said_before = finished.records, None
     self.called = records != ()
-    worked = self.called and one.worked
-    if not records and one.reply is not None:
-        said_before = self._answers.add(one.index, one.text)
+    worked = self.called and finished.worked
+    if not records and finished.reply is not None:
+        said_before = self._answers.add(finished.index, finished.text)
     self.said_before = said_before
-    if one.guidance:
-        _judge_guidance(self, run, one, worked)
+    if finished.guidance:
+        _judge_guidance(self, run, finished, worked)
     elif said_before is not None:
         run.annotate(said_before=said_before)
-    self.failures.ended(one, self._todos)
+    self.failures.ended(finished, self._todos)
     if records:
-        self._work_since_mark = _worked_since(self, one) if one.completed or one.blocked else worked or self._work_since_mark
-        self._count_calls(one, worked)
-    if one.completed:
+        self._work_since_mark = (
+            _worked_since(self, finished) if finished.completed or finished.blocked else worked or self._work_since_mark
+        )
+        self._count_calls(finished, worked)
+    if finished.completed:
         self.reasons.since_progress.clear()
     if said_before is not None:
         self.repeated += 1
     if len(records) > 1 or self._batch or self.same_batch:
-        self._count_batch(one)
+        self._count_batch(finished)
 
 
 def _worked_since(self: Judgements, one: WorkflowRound) -> bool:
@@ -276,9 +278,9 @@ def _is_repeat(self: Judgements, record: CallRecord, one: WorkflowRound, run: Ru
         return True
     if run.calls.counts.get(key, 0) < 2 or (result.is_error and has_open(self._todos)):
         return False
-    own = {each.call.id for each in one.records}
-    before = (run.calls.results.get(each.call_id) for each in run.calls.executed if each.key == key and each.call_id not in own)
-    return any(each is not None and (each.parts, each.is_error) == (result.parts, result.is_error) for each in before)
+    own = {call.call.id for call in one.records}
+    before = (run.calls.results.get(call.call_id) for call in run.calls.executed if call.key == key and call.call_id not in own)
+    return any(call is not None and (call.parts, call.is_error) == (result.parts, result.is_error) for call in before)
 
 
 def _in_progress(todos: Iterable[Todo]) -> set[int]:
@@ -305,10 +307,14 @@ def _words(*texts: str) -> set[str]:
 def _changes(self: Judgements) -> tuple[bool, bool, bool]:
     """Return whether the model, in the round that is over, began a todo, began one beside others, and wrote new ones down."""
     before, after = self._todos_before[0][1], self._todos
-    were, are = _in_progress(before), _in_progress(after)
-    alone = {todo.id for todo in after if not todo.can_run_parallel}
-    beside = 1 < len(are) > len(were) and not alone.isdisjoint(are - were)
-    return not are <= were, beside, not {todo.id for todo in open_todos(after)} <= {todo.id for todo in open_todos(before)}
+    begun_before, begun_after = _in_progress(before), _in_progress(after)
+    exclusive = {todo.id for todo in after if not todo.can_run_parallel}
+    is_parallel = 1 < len(begun_after) > len(begun_before) and not exclusive.isdisjoint(begun_after - begun_before)
+    return (
+        not begun_after <= begun_before,
+        is_parallel,
+        not {todo.id for todo in open_todos(after)} <= {todo.id for todo in open_todos(before)},
+    )
 
 
 JUDGES: dict[type[e.Event], Callable[[Judgements, Any, RunFacts], None]] = {

@@ -158,14 +158,14 @@ class Run(RunFacts):
     def own_tools(self) -> list[str]:
         """The names of the tools that it was given, without the todo tool and those of extensions and MCP servers."""
         extensions = self.settings.get("extensions", [])
-        added = {TODO_TOOL, *[name for one in extensions for name in one.get("tools", ())]}
+        added = {TODO_TOOL, *[name for extension in extensions for name in extension.get("tools", ())]}
         return without_tools_of_servers(self.settings, [tool.name for tool in self.tools if tool.name not in added])
 
     @property
     def tool_words(self) -> list[str]:
         """What names its tools again: its own by name, those of MCP servers by word."""
         extensions = self.settings.get("extensions", [])
-        added = {name for one in extensions for name in one.get("tools", ())}
+        added = {name for extension in extensions for name in extension.get("tools", ())}
         servers = [word for server in servers_of_log(self.settings).values() for word in server.words]
         return [*self.own_tools, *[word for word in servers if word not in added]]
 
@@ -186,25 +186,25 @@ class Run(RunFacts):
         """Let the detectors take in an event. One that fails is dropped: it may not take the run with it."""
         for detector in self._detectors:
             try:
-                found = detector.take(event, self)
-                if not found:
+                new = detector.take(event, self)
+                if not new:
                     continue  # as for nearly all events
-                found = [*found]
+                new = [*new]
             except Exception as error:
-                self._detectors = tuple([one for one in self._detectors if one is not detector])
+                self._detectors = tuple([kept for kept in self._detectors if kept is not detector])
                 self._failed_detectors = (*self._failed_detectors, (detector, error))
                 continue
-            self._detected = reduce(with_item, found, self._detected)
-            self._unlogged = reduce(with_item, found, self._unlogged)
+            self._detected = reduce(with_item, new, self._detected)
+            self._unlogged = reduce(with_item, new, self._unlogged)
 
     def detect_with(self, detectors: Iterable[DetectorMaker]) -> None:
         """Let these detectors look at the run from its beginning, and at what is still to come."""
-        again = Run.from_events(self._events, detectors)
-        self._detectors, self._detected = again._detectors, again._detected
-        self._failed_detectors = again._failed_detectors
+        refolded = Run.from_events(self._events, detectors)
+        self._detectors, self._detected = refolded._detectors, refolded._detected
+        self._failed_detectors = refolded._failed_detectors
         key = attrgetter("rule", "family", "first", "last")
         logged = {*map(key, self.findings)}
-        self._unlogged = tuple([one for one in again._detected if key(one) not in logged])
+        self._unlogged = tuple([finding for finding in refolded._detected if key(finding) not in logged])
 
     def take_failures(self) -> Sequence[tuple[Detector, Exception]]:
         """Return the detectors that failed and were dropped; each is returned once."""
@@ -213,8 +213,8 @@ class Run(RunFacts):
 
     def take_unlogged(self) -> Sequence[Finding]:
         """Return what was found and is not in the log yet; each is returned once."""
-        found, self._unlogged = self._unlogged, ()
-        return found
+        unlogged, self._unlogged = self._unlogged, ()
+        return unlogged
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Run):

@@ -31,9 +31,9 @@ class Answers(msgspec.Struct, gc=False):
         if len(text) < SHORTEST:
             return None
         part = both_ends(text, MAX_COMPARED)
-        found = self._like(len(text), part)
+        similar_round = self._like(len(text), part)
         self._last = (*self._last[1 - REMEMBERED :], (index, len(text), part))
-        return found
+        return similar_round
 
     def clear(self) -> None:
         """Forget all answers: the person has spoken, and the same answer may be right now."""

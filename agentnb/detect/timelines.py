@@ -55,14 +55,16 @@ class WatchedRun(Run):
     __slots__ = ("_watches",)
 
     def __init__(self, presets: Presets = (DEFAULT,)) -> None:
-        self._watches = [_Watch(one) for one in listed(presets)]
+        self._watches = [_Watch(preset) for preset in listed(presets)]
         super().__init__([lambda watch=watch: watch for watch in self._watches])  # type: ignore[misc]  # of each its own
 
     def detections(self) -> list[Detection]:
         """Return what was found, in the order in which it was found. What a detector raised is raised."""
         for _, error in self.take_failures():
             raise error
-        return sorted([one for watch in self._watches for one in _merged(watch.name, watch.found)], key=lambda one: one.made)
+        return sorted(
+            [detection for watch in self._watches for detection in _merged(watch.name, watch.found)], key=lambda one: one.made
+        )
 
 
 class _Watch:
@@ -76,8 +78,8 @@ class _Watch:
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
         """Let each look at the event."""
         for take in self._takes:
-            if found := take(event, run):
-                self.found += found
+            if new := take(event, run):
+                self.found += new
         return ()
 
 
@@ -107,8 +109,18 @@ def timeline(run: RunFacts, presets: Presets = (DEFAULT,)) -> pd.DataFrame:
     import pandas as pd
 
     rows = [
-        (one.made + 1, one.preset, one.rule, one.family, one.severity, one.first + 1, one.last + 1, one.times, one.sentence)
-        for one in detections(run, presets)
+        (
+            detection.made + 1,
+            detection.preset,
+            detection.rule,
+            detection.family,
+            detection.severity,
+            detection.first + 1,
+            detection.last + 1,
+            detection.times,
+            detection.sentence,
+        )
+        for detection in detections(run, presets)
     ]
     columns = zip(*rows, strict=True) if rows else [()] * len(COLUMNS)
     return pd.DataFrame(
@@ -118,9 +130,19 @@ def timeline(run: RunFacts, presets: Presets = (DEFAULT,)) -> pd.DataFrame:
 
 def _merged(name: str, found: Iterable[Finding]) -> list[Detection]:
     merged: dict[tuple[str, int], Detection] = {}
-    for one in found:
-        key = one.rule, one.first
+    for finding in found:
+        key = finding.rule, finding.first
         before = merged.get(key)
-        made, times = (one.last, 1) if before is None else (before.made, before.times + 1)
-        merged[key] = Detection(name, one.rule, one.family, one.first, made, one.last, one.severity, times, one.sentence)
+        first_seen, times = (finding.last, 1) if before is None else (before.made, before.times + 1)
+        merged[key] = Detection(
+            name,
+            finding.rule,
+            finding.family,
+            finding.first,
+            first_seen,
+            finding.last,
+            finding.severity,
+            times,
+            finding.sentence,
+        )
     return [*merged.values()]

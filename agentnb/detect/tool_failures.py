@@ -94,7 +94,9 @@ class ToolFailures(msgspec.Struct, gc=False):
         """Return whether an answer says in English words that something failed, or quotes half of the words of an error."""
         words = {*_QUOTED.findall(text.lower())}
         errors = [{*_QUOTED.findall(error.lower())} for error in self.errors]
-        return bool(_FAILURE.search(text)) or any(len(one) > 1 and 2 * len(one & words) >= len(one) for one in errors)
+        return bool(_FAILURE.search(text)) or any(
+            len(error_words) > 1 and 2 * len(error_words & words) >= len(error_words) for error_words in errors
+        )
 
     def completed_unfinished(self, one: WorkflowRound) -> bool:
         """Return whether this new round, before any work, completed a todo whose work failed in the last, and blocked none."""

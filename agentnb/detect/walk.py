@@ -125,8 +125,8 @@ class ShadowRun:
 
     def guide(self, guidance: Iterable[Guidance]) -> None:
         """Give guidance for the request of the open round."""
-        for one in guidance:
-            self._apply(e.GuidanceGiven(seq=0, at=None, run_id=self.run.id, guidance=one))
+        for item in guidance:
+            self._apply(e.GuidanceGiven(seq=0, at=None, run_id=self.run.id, guidance=item))
 
     def close_round(self, one: RoundEvents, judge: JudgeCall | None = None) -> None:
         """Take over what was prepared, answered and done in this round, without the guidance that was recorded.
@@ -138,8 +138,8 @@ class ShadowRun:
 
     def log_findings(self) -> None:
         """Note what the detectors found since this was last called, as a live run does when a round is over."""
-        for one in self.run.take_unlogged():
-            self._apply(w.FindingMade(seq=0, at=None, run_id=self.run.id, **msgspec.structs.asdict(one)))
+        for finding in self.run.take_unlogged():
+            self._apply(w.FindingMade(seq=0, at=None, run_id=self.run.id, **msgspec.structs.asdict(finding)))
 
     def _judged(self, events: Iterable[e.AnyEvent], judge: JudgeCall) -> Iterator[e.AnyEvent]:
         """Yield the events of the answer with what would have been blocked in place of the calls that were run."""
@@ -152,9 +152,9 @@ class ShadowRun:
                     blocked.add(call.id)
                 elif not parent and call.id not in judged:
                     judged.add(call.id)
-                    if (found := judge(event)) is not None:
+                    if (block := judge(event)) is not None:
                         blocked.add(call.id)
-                        yield e.CallBlocked(seq=0, at=event.at, run_id=event.run_id, call=call, result=found[0], rule=found[1])
+                        yield e.CallBlocked(seq=0, at=event.at, run_id=event.run_id, call=call, result=block[0], rule=block[1])
             if not blocked or _call_of(event) not in blocked:
                 yield event
 

@@ -69,7 +69,7 @@ class RepeatedCall(RoundDetector):
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Count the calls of a round; a round without calls leaves the row as it is."""
-        found: tuple[Finding, ...] = ()
+        findings: tuple[Finding, ...] = ()
         thought = thought_of(one) if self.with_thought else ""
         for record in one.records:
             if record.call.name in self.exempt:
@@ -82,8 +82,8 @@ class RepeatedCall(RoundDetector):
                 self._last, self._count, self._first = key, 0, one.index
             self._count += 1
             if (severity := severity_at(self.times, self._count)) is not None:
-                found = self.found(self._first, one.index, severity, self._sentence(record), shown(record.call))
-        return found
+                findings = self.found(self._first, one.index, severity, self._sentence(record), shown(record.call))
+        return findings
 
     def _counts(self, record: CallRecord) -> bool:
         result = record.result
@@ -92,10 +92,10 @@ class RepeatedCall(RoundDetector):
         return self.results != "invalid" or (result is not None and result.error_code == "invalid_arguments")
 
     def _sentence(self, record: CallRecord) -> str:
-        what = f"{record.call.name} was called {self._count} times in a row"
-        how = "whatever its arguments" if self.compare == "name" else "with the same arguments"
-        ends = {"same": ", and returned the same each time", "errors": ", and failed each time"}
-        return f"{what} {how}{ends.get(self.results, '')}"
+        subject = f"{record.call.name} was called {self._count} times in a row"
+        manner = "whatever its arguments" if self.compare == "name" else "with the same arguments"
+        endings = {"same": ", and returned the same each time", "errors": ", and failed each time"}
+        return f"{subject} {manner}{endings.get(self.results, '')}"
 
 
 class CycledCalls(RoundDetector):
@@ -167,12 +167,12 @@ class AlternatingCalls(RoundDetector):
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Take in the calls of a round."""
-        found: tuple[Finding, ...] = ()
+        findings: tuple[Finding, ...] = ()
         for record in one.records:
             self._last.append((call_key(record.call), outcome(record.result) if self.results == "same" else 0, one.index))
             keys = [entry[:2] for entry in self._last]
             if len(keys) == self.calls and keys[0][0] != keys[1][0] and keys[2:] == keys[:-2]:
                 names = f"{keys[0][0][0]} and {keys[1][0][0]}"
                 sentence = f"The same two calls were made in turn, {self.calls} calls long ({names})"
-                found = self.found(self._last[0][2], one.index, self.severity, sentence, names)
-        return found
+                findings = self.found(self._last[0][2], one.index, self.severity, sentence, names)
+        return findings

@@ -51,7 +51,7 @@ class RepeatedChunks(RoundDetector):
         text = one.text
         if len(text) < self.size * 2:
             return ()
-        chunk = next((found for prose in self._prose(text) if (found := self._repeated(prose))), "")
+        chunk = next((repeated for prose in self._prose(text) if (repeated := self._repeated(prose))), "")
         if not chunk:
             return ()
         severity, self._has_found = (self.then if self._has_found else self.severity), True
@@ -65,12 +65,12 @@ class RepeatedChunks(RoundDetector):
 
     def _repeated(self, text: str) -> str:
         """Return a chunk that repeats too often; nothing if none does."""
-        places: dict[str, list[int]] = {}
-        for at in range(len(text) - self.size + 1):
-            chunk = text[at : at + self.size]
-            mine = places.setdefault(chunk, [])
-            mine.append(at)
-            if len(mine) >= self.times and self._is_close(text, mine[-self.times :]):
+        positions_by_chunk: dict[str, list[int]] = {}
+        for start in range(len(text) - self.size + 1):
+            chunk = text[start : start + self.size]
+            positions = positions_by_chunk.setdefault(chunk, [])
+            positions.append(start)
+            if len(positions) >= self.times and self._is_close(text, positions[-self.times :]):
                 return chunk
         return ""
 

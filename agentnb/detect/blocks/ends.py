@@ -102,8 +102,10 @@ class EmptyAnswer(EndDetector):
         has_open_todos = self.has_open_todos(run)
         if not is_empty_answer(last) or last.stop_reason in ASKED_FOR_TOOLS or not (self._is_working or has_open_todos):
             return NOTHING
-        left = f", and {len(open_todos(run.todos))} of {len(run.todos)} todos were open" if has_open_todos else ""
-        return self.found(last.index, last.index, "notice", f"The run ended with an empty reply in the middle of work{left}")
+        open_note = f", and {len(open_todos(run.todos))} of {len(run.todos)} todos were open" if has_open_todos else ""
+        return self.found(
+            last.index, last.index, "notice", f"The run ended with an empty reply in the middle of work{open_note}"
+        )
 
 
 class ClaimAgainstRecord(EndDetector):
@@ -137,10 +139,10 @@ class ClaimAgainstRecord(EndDetector):
         """Hold the last reply against the record."""
         if last.records or not claims_success(last):
             return NOTHING
-        against = [*self._record(run)]
-        if not against:
+        contradictions = [*self._record(run)]
+        if not contradictions:
             return NOTHING
-        sentence = f"The last reply says that the work is done, but {' and '.join(against)}"
+        sentence = f"The last reply says that the work is done, but {' and '.join(contradictions)}"
         return self.found(last.index, last.index, "notice", sentence, last.text[:500])
 
     def _record(self, run: RunFacts) -> Iterator[str]:

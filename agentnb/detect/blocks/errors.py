@@ -42,20 +42,20 @@ class FailingTool(RoundDetector):
             if self._rows:
                 self._rows = {}
             return ()
-        worked = {record.call.name for record in records if record.success}
+        succeeded = {record.call.name for record in records if record.success}
         rows: dict[str, tuple[int, int]] = {}
-        found: tuple[Finding, ...] = ()
+        findings: tuple[Finding, ...] = ()
         for name in dict.fromkeys(record.call.name for record in failed):
-            if name in worked:
+            if name in succeeded:
                 continue
             first, count = self._rows.get(name, (one.index, 0))
             rows[name] = first, count + 1
             if (severity := severity_at(self.rounds, count + 1)) is not None:
                 error = next(r.result.text for r in failed if r.call.name == name and r.result is not None)[:500]
                 sentence = f"{name} failed in {count + 1} rounds in a row"
-                found = (*found, *self.found(first, one.index, severity, sentence, {"tool": name, "error": error}))
+                findings = (*findings, *self.found(first, one.index, severity, sentence, {"tool": name, "error": error}))
         self._rows = rows
-        return found
+        return findings
 
 
 class RoundsWithErrors(RowDetector):
@@ -79,8 +79,8 @@ class RoundsWithErrors(RowDetector):
         count = self._counted(one)
         if (severity := severity_at(self.times, count)) is None:
             return ()
-        what = "called no tool" if not self.failed else "had no call that succeeded"
-        return self.found(self._first, one.index, severity, f"{count} rounds in a row {what}")
+        predicate = "called no tool" if not self.failed else "had no call that succeeded"
+        return self.found(self._first, one.index, severity, f"{count} rounds in a row {predicate}")
 
 
 class Condensations(RoundDetector):
@@ -97,7 +97,7 @@ class Condensations(RoundDetector):
         """Count the compactions of the open round."""
         if not isinstance(event, BeforeReply):
             return NOTHING
-        index, count = run.last_round.index, sum(one.compacted is not None for one in run.last_round.compactions)
+        index, count = run.last_round.index, sum(compaction.compacted is not None for compaction in run.last_round.compactions)
         before, self._counted = self._counted, (index, count)
         if count < self.times or before == self._counted:
             return NOTHING

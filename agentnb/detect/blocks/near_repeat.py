@@ -73,16 +73,16 @@ class NearRepeat(RoundDetector):
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> tuple[Finding, ...]:
         """Take in the calls of a round; nearly the same call twice in one reply counts once."""
-        found: tuple[Finding, ...] = ()
+        findings: tuple[Finding, ...] = ()
         for record in one.records:
             result = record.result
             if record.role != "work" or result is None:
                 continue
             if result.is_error or returned_nothing(result):
-                found = self._take(record, result, one.index) or found
+                findings = self._take(record, result, one.index) or findings
             elif self._rows:
                 self._rows.clear()
-        return found
+        return findings
 
     def _take(self, record: CallRecord, result: ToolResult, index: int) -> tuple[Finding, ...]:
         failed = result.is_error
@@ -130,8 +130,8 @@ def _words_of(call: ToolCall, error: str | None) -> _Words:
 def _compared(arguments: Any) -> str:
     """Return the values of the arguments that make the call what it is, as a text."""
     if isinstance(arguments, dict):
-        left_out = ASIDES if not COMMANDS.isdisjoint(arguments) else frozenset()
-        text = "\n".join([_text(value) for name, value in arguments.items() if name not in left_out])
+        ignored = ASIDES if not COMMANDS.isdisjoint(arguments) else frozenset()
+        text = "\n".join([_text(value) for name, value in arguments.items() if name not in ignored])
     else:
         text = _text(arguments)
     return both_ends(text, MAX_COMPARED, between="\n")

@@ -56,14 +56,14 @@ class NothingNew(RoundDetector):
             return ()
         if len(records) == 1:
             return self._take(records[0], one.index, run)
-        found: tuple[Finding, ...] = ()
-        made: set[Signature] = set()
+        findings: tuple[Finding, ...] = ()
+        signatures: set[Signature] = set()
         for record in records:
             signature = key_of(record.call, run), outcome(record.result)
-            if signature not in made:
-                made.add(signature)
-                found = (*found, *self._take(record, one.index, run))
-        return found[-1:]
+            if signature not in signatures:
+                signatures.add(signature)
+                findings = (*findings, *self._take(record, one.index, run))
+        return findings[-1:]
 
     def _take(self, record: CallRecord, index: int, run: RunFacts) -> tuple[Finding, ...]:
         key = key_of(record.call, run)
@@ -81,11 +81,11 @@ class NothingNew(RoundDetector):
         self._repeats += 1
         self._stretch.add(signature)
         before = self._made_before()
-        made = self._repeats + len(before)
-        if made < self.times * len(self._stretch):
+        call_count = self._repeats + len(before)
+        if call_count < self.times * len(self._stretch):
             return ()
-        first = min([self._first, *[self._seen[one] for one in before]])
-        return self._tell(record, (first, index), made // len(self._stretch))
+        first = min([self._first, *[self._seen[earlier] for earlier in before]])
+        return self._tell(record, (first, index), call_count // len(self._stretch))
 
     def _made_before(self) -> list[Signature]:
         """Return the calls of the stretch that were new right before it: so far they were made once."""

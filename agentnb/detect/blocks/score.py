@@ -80,9 +80,11 @@ class CombinedScore(RoundDetector):
         text = text[:MAX_COMPARED]
         words = text.lower().split()
         pairs = frozenset(pairwise(words))
-        for other, its_pairs in self._texts:
-            together = len(pairs | its_pairs)
-            alike = max(len(pairs & its_pairs) / together if together else 0.0, Indel.normalized_similarity(text, other))
+        for earlier, earlier_pairs in self._texts:
+            union_size = len(pairs | earlier_pairs)
+            alike = max(
+                len(pairs & earlier_pairs) / union_size if union_size else 0.0, Indel.normalized_similarity(text, earlier)
+            )
             if alike >= self.alike[0]:
                 self._lower("texts", 0.0 if alike > self.alike[1] else 0.5)
         self._texts = [*self._texts[1 - MAX_TEXTS :], (text, pairs)]

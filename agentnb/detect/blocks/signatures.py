@@ -90,7 +90,7 @@ def returned_nothing(result: ToolResult) -> bool:
     if text is None or len(text) > LONGEST_NOTHING:
         return False
     text = text.strip().lower()
-    return text in _EMPTY_VALUES or (any(one in text for one in _NEGATIONS) and _NOTHING.search(text) is not None)
+    return text in _EMPTY_VALUES or (any(negation in text for negation in _NEGATIONS) and _NOTHING.search(text) is not None)
 
 
 def _note(result: ToolResult | None) -> str:

@@ -128,8 +128,8 @@ def has_same_names(one: str, other: str) -> bool:
     """Return whether not each of the texts has a name, a number or a path that the other lacks."""
     if one == other:
         return True
-    lacks = [_names(text) - _words(against) for text, against in ((one, other), (other, one))]
-    return not (lacks[0] and lacks[1])
+    missing = [_names(text) - _words(reference) for text, reference in ((one, other), (other, one))]
+    return not (missing[0] and missing[1])
 
 
 def _names(text: str) -> set[str]:
@@ -137,8 +137,8 @@ def _names(text: str) -> set[str]:
 
 
 def _words(text: str) -> set[str]:
-    found = {word.lower() for word in _WORDS.findall(text)}
-    return found | {part for word in found for part in re.split(r"[./_-]", word)}
+    words = {word.lower() for word in _WORDS.findall(text)}
+    return words | {part for word in words for part in re.split(r"[./_-]", word)}
 
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:

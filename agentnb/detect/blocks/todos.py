@@ -85,7 +85,7 @@ class ReopenedTodo(RoundDetector):
         if type(event) is not TodosChanged or event.by != "model":
             return ()
         index = max(len(run.rounds) - 1, 0)
-        found: tuple[Finding, ...] = ()
+        findings: tuple[Finding, ...] = ()
         for todo in event.todos[:MAX_TODOS]:
             if todo.status == "completed":
                 self._completed.setdefault(todo.id, index)
@@ -94,5 +94,5 @@ class ReopenedTodo(RoundDetector):
                 self._reopened[todo.id] = count = self._reopened.get(todo.id, 0) + 1
                 if (severity := severity_at(self.times, count)) is not None:
                     sentence = f"Todo {todo.id} was completed and then opened again, {count} times so far"
-                    found = (*found, *self.found(first, index, severity, sentence, {"todo": todo.title}))
-        return found
+                    findings = (*findings, *self.found(first, index, severity, sentence, {"todo": todo.title}))
+        return findings

@@ -36,15 +36,15 @@ class FrequentCall(RoundDetector):
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Take in the calls of a round."""
-        found: tuple[Finding, ...] = ()
+        findings: tuple[Finding, ...] = ()
         for record in one.records:
             key = call_key(record.call)
             self._last.append((key, one.index))
-            rounds = [index for known, index in self._last if known == key]
+            rounds = [index for earlier, index in self._last if earlier == key]
             if len(rounds) >= self.times:
                 sentence = f"The same call of {record.call.name} is {len(rounds)} of the last {len(self._last)}"
-                found = self.found(rounds[0], one.index, self.severity, sentence, shown(record.call))
-        return found
+                findings = self.found(rounds[0], one.index, self.severity, sentence, shown(record.call))
+        return findings
 
 
 class FrequentStep(RoundDetector):
@@ -66,7 +66,7 @@ class FrequentStep(RoundDetector):
             return ()
         key = step_key(one, with_results=True)
         self._last.append((key, one.index))
-        rounds = [index for known, index in self._last if known == key]
+        rounds = [index for earlier, index in self._last if earlier == key]
         if len(rounds) <= self.most:
             return ()
         names = ", ".join(call.name for call in one.calls)
@@ -120,7 +120,7 @@ class MostlyReading(RoundDetector):
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Take in the calls of a round."""
-        found: tuple[Finding, ...] = ()
+        findings: tuple[Finding, ...] = ()
         for record in one.records:
             reads = not self.reads.isdisjoint([word.lower() for word in _WORDS.findall(record.call.name)])
             self._has_worked = self._has_worked or not reads
@@ -128,5 +128,5 @@ class MostlyReading(RoundDetector):
             count = sum(read for read, _ in self._last)
             if reads and self._has_worked and count >= self.least:
                 sentence = f"{count} of the last {len(self._last)} calls only read"
-                found = self.found(self._last[0][1], one.index, self.severity, sentence)
-        return found
+                findings = self.found(self._last[0][1], one.index, self.severity, sentence)
+        return findings

@@ -37,7 +37,7 @@ class Default:
             *([RepeatedText(embed=embed, alike=alike), UnheededMessage()] if texts else []),
             *self._ends,
         )
-        self._looks = tuple([one.finished for one in self._rules])  # bound once: this runs in every round
+        self._looks = tuple([rule_detector.finished for rule_detector in self._rules])  # bound once: this runs in every round
 
     @property
     def rule_names(self) -> tuple[str, ...]:
@@ -48,27 +48,30 @@ class Default:
     def thresholds(self) -> dict[str, dict[str, Any]]:
         """The arguments of each of its rules, by name."""
         rules = (*self._rules, self._near, self._reopened)
-        return {one.rule: {name: value for name, value in vars(one).items() if not name.startswith("_")} for one in rules}
+        return {
+            rule_detector.rule: {name: value for name, value in vars(rule_detector).items() if not name.startswith("_")}
+            for rule_detector in rules
+        }
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
         """Take in an event."""
         kind = type(event)
-        found: tuple[Finding, ...] = NOTHING
+        findings: tuple[Finding, ...] = NOTHING
         if kind is RoundFinished:
-            one = run.last_round
+            finished_round = run.last_round
             for look in self._looks:
-                if more := look(one, run):
-                    found = (*found, *more)
-            near = self._near.finished(one, run)
-            if near and not any(each.family == self._near.family for each in found):  # the same calls are told once
-                found = (*found, *near)
+                if more := look(finished_round, run):
+                    findings = (*findings, *more)
+            near = self._near.finished(finished_round, run)
+            if near and not any(finding.family == self._near.family for finding in findings):  # the same calls are told once
+                findings = (*findings, *near)
         elif kind is TodosChanged or kind is RunFinished:
-            for each_rule in (self._reopened, *self._ends):
-                found = (*found, *each_rule.take(event, run))
+            for rule_detector in (self._reopened, *self._ends):
+                findings = (*findings, *rule_detector.take(event, run))
         elif (message := event.person_message) is not None:
-            for each_rule in (*self._rules, self._near):
-                each_rule.spoke(message)
-        return found
+            for rule_detector in (*self._rules, self._near):
+                rule_detector.spoke(message)
+        return findings
 
 
 PRESETS = (

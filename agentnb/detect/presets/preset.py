@@ -37,8 +37,10 @@ class Preset(NamedTuple):
     @property
     def rule_names(self) -> tuple[str, ...]:
         """The names of the rules by which it may find something."""
-        made: list[Any] = [make() for make in self.makers]
-        return tuple(dict.fromkeys(name for one in made for name in getattr(one, "rule_names", None) or (one.rule,)))
+        detectors: list[Any] = [make() for make in self.makers]
+        return tuple(
+            dict.fromkeys(name for detector in detectors for name in getattr(detector, "rule_names", None) or (detector.rule,))
+        )
 
 
 def rule(make: Callable[..., Detector], **thresholds: Any) -> tuple[Callable[..., Detector], Mapping[str, Any]]:

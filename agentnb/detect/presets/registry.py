@@ -8,9 +8,9 @@ from agentnb.detect.presets.preset import Preset
 from agentnb.errors import SettingsError, near
 
 DEFAULT = "default"
-NAIVE = tuple([one.name for one in others.NAIVE])
+NAIVE = tuple([item.name for item in others.NAIVE])
 """The rules that every detector is held against."""
-_PRESETS = {one.name: one for one in (*default.PRESETS, *coding_agents.PRESETS, *others.PRESETS)}
+_PRESETS = {item.name: item for item in (*default.PRESETS, *coding_agents.PRESETS, *others.PRESETS)}
 
 
 def names() -> tuple[str, ...]:
