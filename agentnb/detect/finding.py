@@ -1,4 +1,4 @@
-"""What detectors find in a run: by the name of a preset, or with detectors of your own."""
+"""Findings of a run, by a preset's name or with your own detectors."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 
 Detectors: TypeAlias = "str | DetectorMaker | Iterable[str | DetectorMaker]"
-"""A preset by its name, what makes a detector (such as its class), or several of these."""
+"""A preset's name, a detector maker (such as a class), or several of these."""
 
 
 def detectors_of(detectors: Detectors) -> tuple[DetectorMaker, ...]:
-    """Return what makes these detectors. Raises `SettingsError` for a name that there is not, and for what makes none."""
+    """Return the makers of these detectors. Raises `SettingsError` for an unknown name or an unusable value."""
     if isinstance(detectors, str):
         return preset(detectors)
     if callable(detectors):
@@ -33,10 +33,10 @@ def detectors_of(detectors: Detectors) -> tuple[DetectorMaker, ...]:
 
 
 def _check_makes(maker: Any) -> None:
-    """Raise `SettingsError` for a function that needs arguments: it is a detector itself, and makes none."""
+    """Raise `SettingsError` for a function that needs arguments: it is a detector itself, not a maker."""
     try:
         signature = inspect.signature(maker)
-    except (TypeError, ValueError):  # not written in Python
+    except (TypeError, ValueError):  # not implemented in Python
         return
     try:
         signature.bind()
@@ -49,7 +49,7 @@ def _check_makes(maker: Any) -> None:
 
 
 def detect_name(detectors: Detectors) -> str:
-    """Return what these detectors are called in a table."""
+    """Return the name of these detectors in tables."""
     if isinstance(detectors, str):
         return detectors
     if callable(detectors):
@@ -59,9 +59,9 @@ def detect_name(detectors: Detectors) -> str:
 
 
 def findings(run: RunFacts, detectors: Detectors = DEFAULT) -> list[Finding]:
-    """Return what these detectors find in a run, live or recorded by anyone: its events are folded anew.
+    """Return these detectors' findings in a run, live or recorded by any product, by folding its events anew.
 
-    What a detector raises is raised.
+    Exceptions of a detector propagate.
     """
     folded = Run.from_events(run.events, detectors_of(detectors))
     for _, error in folded.take_failures():

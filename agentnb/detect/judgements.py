@@ -1,6 +1,6 @@
-"""What the facts of a run mean: a fold that is fed each event after the run itself, and keeps what policies ask about.
+"""Judgements about a run: a fold, fed each event after the run itself, that keeps what policies ask about.
 
-Its state is bounded, whatever the length of the run. It counts and compares; how much is too much, policies and detectors say.
+Its state is bounded, whatever the length of the run. It counts and compares; policies and detectors set the thresholds.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ UNTRACKED_WORK = "work_without_todo_in_progress"
 UNTRACKED_COMPLETION = "completed_without_in_progress"
 TODO_VIOLATIONS = frozenset({UNTRACKED_WORK, UNTRACKED_COMPLETION})
 MATRIX_CELLS = "cells"
-"""The name under which `Judgements.ignored` counts the four cells: they are one voice."""
+"""Key under which `Judgements.ignored` counts the four cells together."""
 
 
 MAX_COMPARED = 4_000
-"""Maximum characters of a result whose words are looked for in the answer."""
+"""Maximum characters of a result searched for words of the answer."""
 _WORDS = re.compile(r"\w*\d\w*|\w{4,}")
 AFTER_TOOLS = "tool_results"
-"""The reason of a round that only follows from tool results; not counted, as nothing was decided."""
+"""Reason of a round that merely follows tool results; not counted, as no decision was made."""
 
 
 class ReasonCounts(msgspec.Struct, gc=False):
-    """How often rounds began for each reason that a policy gave."""
+    """Counts of rounds by the policy's reason."""
 
     in_run: dict[str, int] = {}
     since_progress: dict[str, int] = {}
@@ -52,29 +52,29 @@ class ReasonCounts(msgspec.Struct, gc=False):
 
 
 class Judgements(msgspec.Struct, gc=False):
-    """What is judged about the rounds of a run so far. Only `Run.apply` changes it."""
+    """Judgements about the rounds of a run so far. Only `Run.apply` changes them."""
 
     reasons: ReasonCounts = msgspec.field(default_factory=ReasonCounts)
     ignored: dict[str, int] = {}
-    """For each cell of guidance, the times in a row that it was not followed; unknown does not count. The four cells of the
+    """Consecutive times that guidance was not followed, by cell; unknown does not count. The four cells of the
     matrix count together, as `MATRIX_CELLS`.
     """
     planning_only: int = 0
-    """Rounds of only planning calls, none completing a todo, since the last work. Text-only rounds neither count nor reset."""
+    """Rounds of only planning calls that completed no todo, since the last work. Text-only rounds neither count nor reset."""
     planning_since: int = 0
     """Index of the first of these rounds; of the last round with calls if there are none."""
     repeated: int = 0
     """Repeated answers since the person last spoke."""
     all_blocked: int = 0
-    """Rounds whose every call was blocked as a duplicate, with no other call between them."""
+    """Rounds in a row whose calls were all blocked as duplicates."""
     blocked_since: int = 0
     """Index of the first of these rounds; of the last round with calls if there are none."""
     same_batch: int = 0
     """Rounds in a row with exactly the calls of the round before."""
     called: bool = False
-    """Whether the last finished round called tools."""
+    """True if the last finished round called tools."""
     said_before: int | None = None
-    """Index of the round whose answer the last finished round repeats."""
+    """Index of the round whose answer the last finished round repeats, if any."""
     failures: ToolFailures = msgspec.field(default_factory=ToolFailures)
     """Counts of failing tools."""
     _answers: Answers = msgspec.field(default_factory=Answers)
@@ -82,9 +82,9 @@ class Judgements(msgspec.Struct, gc=False):
     _todos: tuple[Todo, ...] = ()
     _todos_begun: frozenset[tuple[int, str]] = frozenset()
     _todos_before: Sequence[tuple[int, tuple[Todo, ...]]] = ()
-    """For each change in the open round: the place of its call in the reply, and the list before the change."""
+    """For each change in the open round: its call's position in the reply, and the list before it."""
     _work_since_mark: bool = False
-    """Whether work ran since the model last completed or blocked a todo."""
+    """True if work ran since the model last completed or blocked a todo."""
 
     @property
     def ignored_cells(self) -> int:
@@ -92,16 +92,16 @@ class Judgements(msgspec.Struct, gc=False):
         return self.ignored.get(MATRIX_CELLS, 0)
 
     def since_progress(self, reasons: Iterable[str]) -> int:
-        """Return how many rounds began for these reasons since a work tool ran, a todo was completed or the person spoke."""
+        """Return the rounds that began for these reasons since a work tool ran, a todo was completed or the person spoke."""
         return _count_of(self.reasons.since_progress, reasons)
 
     def since_call(self, reasons: Iterable[str]) -> int:
-        """Return how many rounds began for these reasons since the model last called a tool, or the person spoke."""
+        """Return the rounds that began for these reasons since the model last called a tool, or the person spoke."""
         return _count_of(self.reasons.since_call, reasons)
 
     def _count_calls(self, one: WorkflowRound, worked: bool) -> None:
         is_work, blocked = worked, True
-        for record in one.records:  # one plain loop: it runs in every round
+        for record in one.records:  # a plain loop: it runs in every round
             is_work = is_work or record.role == "work"
             blocked = blocked and record.result is not None and record.result.error_code == DUPLICATE
         self.planning_only = 0 if is_work or one.completed else self.planning_only + 1
@@ -144,9 +144,9 @@ def _tool_finished(self: Judgements, event: e.ToolFinished, run: RunFacts) -> No
 
 
 def _check_tracked(self: Judgements, run: RunFacts, call_id: str) -> None:
-    """Note work that ran while no todo was in progress.
+    """Record work that ran while no todo was in progress.
 
-    The list counts as it was at the call's place in the reply: calls that run side by side all run after the todo tool.
+    The list counts as it was at the call's position in the reply: parallel calls all run after the todo tool.
     """
     records, position = run.last_round.records, run.place_of_call(call_id)
     if position is None:
@@ -198,7 +198,7 @@ def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> 
 
 
 def _worked_since(self: Judgements, one: WorkflowRound) -> bool:
-    """Return whether work ran after the last change of the list that ended a todo, in the round of that change."""
+    """True if work ran after the round's last list change that ended a todo."""
     return any(record.is_work and record.ran for record in one.records[self._todos_before[-1][0] :])
 
 
@@ -216,7 +216,7 @@ def _judge_guidance(self: Judgements, run: RunFacts, one: WorkflowRound, worked:
 
 
 def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts) -> None:
-    """Reset what is counted in a row when the person has said something new."""
+    """Reset the consecutive counts when the person sends a message."""
     if event.person_message is None:
         return
     self.reasons.since_progress.clear()
@@ -229,7 +229,7 @@ def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts)
 
 
 def _facts(self: Judgements, run: RunFacts, one: WorkflowRound, worked: bool) -> RoundFacts:
-    """Return the facts of a round that is over; the counts are still those of the rounds before."""
+    """Return the facts of a finished round; the counts are still those of the rounds before."""
     failures, todos = self.failures, self._todos
     called, failed, repeats = self.called, bool(failures.tools), self.said_before is not None
     answered = not called and bool(one.text.strip())
@@ -267,9 +267,9 @@ def _facts(self: Judgements, run: RunFacts, one: WorkflowRound, worked: bool) ->
 
 
 def _is_repeat(self: Judgements, record: CallRecord, one: WorkflowRound, run: RunFacts) -> bool:
-    """Return whether a call was made in an earlier round with the same result, or blocked because of that.
+    """True if a call was made in an earlier round with the same result, or blocked because of that.
 
-    While todos are open, a failure may be tried once more in a later round than the next.
+    While todos are open, a failure may be retried once in a later round than the next.
     """
     result, key = record.result, run.calls.key_of(record.call)
     if result is None:
@@ -288,12 +288,12 @@ def _in_progress(todos: Iterable[Todo]) -> set[int]:
 
 
 def _uses_results(one: WorkflowRound, run: RunFacts) -> bool:
-    """Return whether an answer has a word of what work returned in the round before that the prompt lacks, if it has any."""
+    """True if an answer uses a word of the previous round's work results that the prompt lacks, or no such word exists."""
     records = run.rounds[one.index - 1].records if one.index else ()
     texts = [record.result.text[:MAX_COMPARED].lower() for record in records if record.is_work and record.result is not None]
     prompt, answer = run.prompt.lower(), {*_WORDS.findall(one.text.lower())}
     if not any(word in text for word in answer for text in texts):
-        # The answer uses no result. Nearly always the first words of the results show that the prompt lacks some of them.
+        # The answer uses no result. Usually the results' first words already show that the prompt lacks some of them.
         words = (match[0] for text in texts for match in _WORDS.finditer(text))
         return all(word in prompt for word in words) and _words(*texts) <= _words(prompt)
     new_words = _words(*texts) - _words(prompt)
@@ -305,7 +305,7 @@ def _words(*texts: str) -> set[str]:
 
 
 def _changes(self: Judgements) -> tuple[bool, bool, bool]:
-    """Return whether the model, in the round that is over, began a todo, began one beside others, and wrote new ones down."""
+    """Return whether the model, in the finished round, began a todo, began one beside others, and added new ones."""
     before, after = self._todos_before[0][1], self._todos
     begun_before, begun_after = _in_progress(before), _in_progress(after)
     exclusive = {todo.id for todo in after if not todo.can_run_parallel}
@@ -325,4 +325,4 @@ JUDGES: dict[type[e.Event], Callable[[Judgements, Any, RunFacts], None]] = {
     e.RoundFinished: _round_finished,
     e.CommandReceived: _command_received,
 }
-"""How each kind of event changes what is judged, after the run has applied it."""
+"""Handlers that update the judgements after the run has applied an event, by kind."""

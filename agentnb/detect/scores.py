@@ -1,4 +1,4 @@
-"""How good detectors are: their findings against labels, always beside the length of the run and naive rules."""
+"""Quality of detectors: their findings against labels, always beside run length and naive rules."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FAMILIES = ("loop", "stall", "limit")
-"""The families of findings that count as "this run repeats itself"; failures and discipline are something else."""
+"""Families of findings that mean "this run repeats itself"; failures and discipline do not."""
 RUN_LENGTH = "run_length"
 ALL = "all"
 Labels: TypeAlias = "Mapping[str, Any] | Sequence[Any]"
-"""For each run whether it repeats itself: by its id, or in the order of the runs. A run without a label is left out."""
+"""True for each run that repeats itself: by run id, or in the order of the runs. Runs without a label are skipped."""
 
 
 class Labelled(NamedTuple):
@@ -33,16 +33,16 @@ class Labelled(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a detector said of a labelled run."""
+    """A detector's verdict on a labelled run."""
 
     one: Labelled
     fires: bool
     alarms: frozenset[int]
-    """The rounds in which it found something."""
+    """The rounds with findings."""
 
 
 def labelled(runs: Iterable[Run], labels: Labels, groups: Mapping[str, str] | None = None) -> list[Labelled]:
-    """Return the runs that have a label. Raises `SettingsError` if there are not as many labels as runs, or no label fits."""
+    """Return the runs that have a label. Raises `SettingsError` for a wrong number of labels, or if no run has one."""
     all_runs = [*runs]
     if isinstance(labels, Mapping):
         pairs = [(run, labels[run.id]) for run in all_runs if labels.get(run.id) is not None]
@@ -69,13 +69,13 @@ def score(
     groups: Mapping[str, str] | None = None,
     baselines: bool = True,
 ) -> pd.DataFrame:
-    """Return how well detectors agree with labels: one row per detector, and per group of runs if ``groups`` names them.
+    """Return the agreement of detectors with labels: a row per detector, and per group of runs if ``groups`` names them.
 
-    ``preset``: a name, a detector, or a list of these, each with a row of its own. A run is found if there is a finding of
-    ``families`` in it. Beside them stand the four naive rules and ``run_length``, which calls a run positive from a number of
-    rounds on: that number is the best one for these very runs, so it flatters the baseline, and its ``auc`` is the chance
-    that a positive run is longer than a negative one. All intervals are of 95 per cent (Wilson). False alarms are the rounds of
-    negative runs in which something was found, per 100 rounds of these.
+    ``preset``: a name, a detector, or a list of these, each with its own row. A run counts as found if it has a finding of
+    ``families``. The baselines are the four naive rules and ``run_length``, which calls a run positive from a number of rounds
+    on: the best number for these very runs, which flatters it. Its ``auc`` is the probability that a positive run is longer
+    than a negative one. All intervals are 95 per cent (Wilson). False alarms are rounds of negative runs with findings, per 100
+    of these rounds.
     """
     examples = labelled(runs, labels, groups)
     wanted = set(families)
@@ -104,10 +104,10 @@ def sweep(
     families: Iterable[str] = FAMILIES,
     **threshold: Iterable[Any],
 ) -> pd.DataFrame:
-    """Return the scores of a detector for each value of one of its thresholds, given by its name.
+    """Return a detector's scores for each value of one of its thresholds, passed by name.
 
-    So ``sweep(runs, labels, RepeatedText, alike=[70, 80])``. The columns are those of `score`, behind ``threshold`` (its name)
-    and ``value``. Raises `SettingsError` unless exactly one threshold is given.
+    So ``sweep(runs, labels, RepeatedText, alike=[70, 80])``. The columns are ``threshold`` (its name), ``value`` and those of
+    `score`. Raises `SettingsError` unless exactly one threshold is passed.
     """
     if len(threshold) != 1:
         raise SettingsError(
@@ -123,7 +123,7 @@ def sweep(
 
 
 def best_length(runs: Iterable[Labelled]) -> int:
-    """Return the number of rounds from which on a run is called positive with the best F1; the lowest of several."""
+    """Return the number of rounds that, as threshold for positives, has the best F1; the lowest of several."""
     examples = [*runs]
     lengths = sorted({len(example.run.rounds) for example in examples})
     return max(
@@ -202,5 +202,5 @@ def _table(rows: list[dict[str, Any]], more: Mapping[str, str] | None = None) ->
 
     names = [*rows[0]] if rows else []
     kinds = {name: "str" if name in _WORDS else "Int64" if name in _COUNTS else "float64" for name in names} | dict(more or {})
-    kinds.pop("value", None)  # of whatever type the threshold is
+    kinds.pop("value", None)  # of the threshold's type
     return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kinds.get(name)) for name in names})

@@ -16,7 +16,7 @@ from agentnb.detect.tool_failures import is_failure
 
 
 class FailingTool(RoundDetector):
-    """One tool fails in ``rounds`` rounds in a row, whatever its arguments. Failures that may pass do not count."""
+    """A tool that fails in ``rounds`` rounds in a row, whatever its arguments. Transient failures do not count."""
 
     rule = "failing_tool"
     family = "failure"
@@ -24,14 +24,14 @@ class FailingTool(RoundDetector):
     def __init__(self, rounds: int | Ladder = 4, severity: Severity = "nudge") -> None:
         self.rounds = ladder_of(rounds, severity)
         self._rows: dict[str, tuple[int, int]] = {}
-        """For each tool that failed in the last round that called it, its first round and the count."""
+        """First round and count of the current row, by tool."""
 
     def spoke(self, message: Message) -> None:
         """End the rows."""
         self._rows = {}
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Count the failing tools of a round; a tool that succeeds ends its row, and so does a round without it."""
+        """Count a round's failing tools. A success, or a round without the tool, ends its row."""
         records = one.records
         if not records:
             return ()
@@ -59,7 +59,7 @@ class FailingTool(RoundDetector):
 
 
 class RoundsWithErrors(RowDetector):
-    """Rounds in a row of which nothing came: every call failed, or no tool was called (``silent`` counts these as well)."""
+    """Unproductive rounds in a row: every call failed or, with ``silent``, no tool was called."""
 
     rule = "mistakes"
     family = "failure"
@@ -84,7 +84,7 @@ class RoundsWithErrors(RowDetector):
 
 
 class Condensations(RoundDetector):
-    """The conversation was compacted ``times`` times in a row, and no round was finished between."""
+    """``times`` compactions in a row without a finished round between them."""
 
     rule = "condensations"
     family = "stall"

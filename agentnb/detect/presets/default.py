@@ -1,4 +1,4 @@
-"""Our own rules: few, each for one kind of trouble, quick enough to look on while a run goes."""
+"""Our own rules: few, each for one kind of trouble, and fast enough for live runs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from agentnb.detect.presets.preset import Preset, Source, rule
 
 
 class Default:
-    """The rules of `default` as one detector: one look at each event, however many rules there are.
+    """The rules of `default` in a single detector, which examines each event once.
 
     Loops: `NothingNew` and `NearRepeat`, of calls, and `RepeatedText`, of replies. Stalls: `PlanningOnly`, `TalkWithOpenTodos`
     and `UnheededMessage`. Failures: `FailingTool`. Discipline: `ReopenedTodo`. Ends: `EmptyAnswer` and `ClaimAgainstRecord`.
-    ``texts=False`` leaves out all comparisons of texts; ``alike`` and ``embed`` are those of `RepeatedText`.
+    ``texts=False`` omits all comparisons of texts; ``alike`` and ``embed`` are passed to `RepeatedText`.
     """
 
     def __init__(self, *, texts: bool = True, embed: Embed | None = None, alike: float = ALIKE) -> None:
@@ -46,7 +46,7 @@ class Default:
 
     @property
     def thresholds(self) -> dict[str, dict[str, Any]]:
-        """The arguments of each of its rules, by name."""
+        """The arguments of its rules, by rule name."""
         rules = (*self._rules, self._near, self._reopened)
         return {
             rule_detector.rule: {name: value for name, value in vars(rule_detector).items() if not name.startswith("_")}
@@ -54,7 +54,7 @@ class Default:
         }
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
-        """Take in an event."""
+        """Process an event."""
         kind = type(event)
         findings: tuple[Finding, ...] = NOTHING
         if kind is RoundFinished:
@@ -63,7 +63,7 @@ class Default:
                 if more := look(finished_round, run):
                     findings = (*findings, *more)
             near = self._near.finished(finished_round, run)
-            if near and not any(finding.family == self._near.family for finding in findings):  # the same calls are told once
+            if near and not any(finding.family == self._near.family for finding in findings):  # report the same calls once
                 findings = (*findings, *near)
         elif kind is TodosChanged or kind is RunFinished:
             for rule_detector in (self._reopened, *self._ends):
