@@ -82,33 +82,33 @@ def cost(source: RunSource) -> Figure:
     if not operations:
         return empty(TITLE, about(runs), "No model was called." if runs else "There are no runs.")
     shown = first_bars(operations, _summed)
-    priced = any(one.cost is not None for one in operations)
-    if not any(one.counted or one.priced for one in operations):
+    priced = any(operation.cost is not None for operation in operations)
+    if not any(operation.counted or operation.priced for operation in operations):
         return empty(TITLE, about(runs), "Neither tokens nor cost are recorded.")
     with plot_style():
         figure, axes = panels(0.7 + 0.34 * len(shown), (1.0, 1.25) if priced else (1.0,))
         if priced:
             _draw_cost(axes[0], shown)
         _draw_tokens(axes[-1], shown)
-        for each in axes:
-            bar_axis(each, distinct([one.name for one in shown]))
-        own = [one for one in operations if one.name != NESTED]
-        calls = sum(one.calls for one in own)
-        nested = sum(one.calls for one in operations) - calls
+        for panel in axes:
+            bar_axis(panel, distinct([operation.name for operation in shown]))
+        own = [operation for operation in operations if operation.name != NESTED]
+        calls = sum(operation.calls for operation in own)
+        nested = sum(operation.calls for operation in operations) - calls
         more = [counted(calls, "model call"), *([counted(nested, "nested run")] if nested else [])]
         looks = [*([DOLLARS] if priced else []), INPUT, OUTPUT]
         title = TITLE if priced else "Tokens, by operation (no price is known)"
-        says = "; ".join(f"{one.name}: {one.cost_label}, {one.tokens_label} tokens" for one in shown)
+        says = "; ".join(f"{operation.name}: {operation.cost_label}, {operation.tokens_label} tokens" for operation in shown)
         return finish(figure, title, about(runs, *more), looks, _notes(own), says)
 
 
 def _operations(calls: Any) -> list[Operation]:
     """Return the operations, the dearest first; those of the same known cost by their tokens."""
-    found = []
+    rows = []
     for name, group in calls.groupby("operation", sort=False):
-        costs, tokens_in, tokens_out = (group[each].dropna() for each in ("cost", "input_tokens", "output_tokens"))
-        known = group["input_tokens"].notna() | group["output_tokens"].notna()
-        found.append(
+        costs, tokens_in, tokens_out = (group[column].dropna() for column in ("cost", "input_tokens", "output_tokens"))
+        has_tokens = group["input_tokens"].notna() | group["output_tokens"].notna()
+        rows.append(
             Operation(
                 str(name),
                 len(group),
@@ -116,46 +116,48 @@ def _operations(calls: Any) -> list[Operation]:
                 len(costs),
                 int(tokens_in.sum()) if len(tokens_in) else None,
                 int(tokens_out.sum()) if len(tokens_out) else None,
-                int(known.sum()),
+                int(has_tokens.sum()),
             )
         )
-    return sorted(found, key=lambda one: (-(one.cost or 0.0), -one.tokens))
+    return sorted(rows, key=lambda one: (-(one.cost or 0.0), -one.tokens))
 
 
 def _summed(name: str, rest: Sequence[Operation]) -> Operation:
-    costs = [one.cost for one in rest if one.cost is not None]
+    costs = [operation.cost for operation in rest if operation.cost is not None]
     return Operation(
         name,
-        sum(one.calls for one in rest),
+        sum(operation.calls for operation in rest),
         sum(costs) if costs else None,
-        sum(one.priced for one in rest),
-        sum(one.input or 0 for one in rest),
-        sum(one.output or 0 for one in rest),
-        sum(one.counted for one in rest),
+        sum(operation.priced for operation in rest),
+        sum(operation.input or 0 for operation in rest),
+        sum(operation.output or 0 for operation in rest),
+        sum(operation.counted for operation in rest),
     )
 
 
 def _draw_cost(axes: Axes, shown: list[Operation]) -> None:
-    for place, one in enumerate(shown):
-        if one.cost is not None:
-            axes.barh(place, one.cost, 0.72, label=DOLLARS.label, zorder=2, **DOLLARS.fill)
-        bar_label(axes, place, one.cost or 0, one.cost_label)
-    amounts(axes, "x", max(one.cost or 0 for one in shown) * 1.75, prefix="$", most=4)
+    for y, operation in enumerate(shown):
+        if operation.cost is not None:
+            axes.barh(y, operation.cost, 0.72, label=DOLLARS.label, zorder=2, **DOLLARS.fill)
+        bar_label(axes, y, operation.cost or 0, operation.cost_label)
+    amounts(axes, "x", max(operation.cost or 0 for operation in shown) * 1.75, prefix="$", most=4)
     axes.set_xlabel("US dollars")
 
 
 def _draw_tokens(axes: Axes, shown: list[Operation]) -> None:
-    stack(axes, [(INPUT, [one.input or 0 for one in shown]), (OUTPUT, [one.output or 0 for one in shown])])
-    for place, one in enumerate(shown):
-        bar_label(axes, place, one.tokens, one.tokens_label)
-    amounts(axes, "x", max(one.tokens for one in shown) * 1.45, whole=True, most=4)
+    stack(
+        axes, [(INPUT, [operation.input or 0 for operation in shown]), (OUTPUT, [operation.output or 0 for operation in shown])]
+    )
+    for y, operation in enumerate(shown):
+        bar_label(axes, y, operation.tokens, operation.tokens_label)
+    amounts(axes, "x", max(operation.tokens for operation in shown) * 1.45, whole=True, most=4)
     axes.set_xlabel("tokens")
 
 
 def _notes(operations: list[Operation]) -> list[str]:
-    calls = sum(one.calls for one in operations)
-    unpriced = calls - sum(one.priced for one in operations)
-    uncounted = calls - sum(one.counted for one in operations)
+    calls = sum(operation.calls for operation in operations)
+    unpriced = calls - sum(operation.priced for operation in operations)
+    uncounted = calls - sum(operation.counted for operation in operations)
     notes = []
     if unpriced:
         notes.append(f"{unpriced:,} of {counted(calls, 'call')} without a known price: their cost is not 0, it is unknown")

@@ -64,16 +64,16 @@ def guidance(source: RunSource) -> Figure:
     if not bars:
         return empty(TITLE, about(runs), "No guidance was given." if runs else "There are no runs.")
     shown = bars[:MAX_BARS] if len(bars) <= MAX_BARS else bars[: MAX_BARS - 1]
-    rest = bars[len(shown) :]
+    others = bars[len(shown) :]
     names = distinct([f"{bar.cell}, level {bar.level}" for bar in shown], 30)
-    if rest:
-        shown = [*shown, _Bar("", 0, *(sum(counts) for counts in zip(*(bar[2:] for bar in rest), strict=True)))]
-        names.append(f"and {len(rest)} others")
+    if others:
+        shown = [*shown, _Bar("", 0, *(sum(counts) for counts in zip(*(bar[2:] for bar in others), strict=True)))]
+        names.append(f"and {len(others)} others")
     with plot_style():
         figure, (axes,) = panels(0.7 + 0.27 * len(shown))
         looks = stack(axes, _parts(shown))
-        for place, bar in enumerate(shown):
-            bar_label(axes, place, bar.given, bar.label)
+        for y, bar in enumerate(shown):
+            bar_label(axes, y, bar.given, bar.label)
         bar_axis(axes, names)
         amounts(axes, "x", max(bar.given for bar in shown) * 1.3, whole=True)
         axes.set_xlabel("times given")
@@ -95,9 +95,9 @@ def _bars(given: Any) -> list[_Bar]:
     counts: dict[tuple[str, int], Counter[bool | None]] = {}
     for cell, level, followed in zip(given["cell"], given["level"], given["followed"].astype(object), strict=True):
         counts.setdefault((cell, level), Counter())[followed if isinstance(followed, bool) else None] += 1
-    bars = [_Bar(cell, level, found[True], found[False], found[None]) for (cell, level), found in counts.items()]
+    bars = [_Bar(cell, level, judged[True], judged[False], judged[None]) for (cell, level), judged in counts.items()]
     of_cell: Counter[str] = Counter()
     for bar in bars:
         of_cell[bar.cell] += bar.given
-    places = {cell: place for place, cell in enumerate(CELLS)}
-    return sorted(bars, key=lambda bar: (places.get(bar.cell, len(CELLS)), -of_cell[bar.cell], bar.cell, bar.level))
+    positions = {cell: index for index, cell in enumerate(CELLS)}
+    return sorted(bars, key=lambda bar: (positions.get(bar.cell, len(CELLS)), -of_cell[bar.cell], bar.cell, bar.level))

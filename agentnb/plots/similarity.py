@@ -28,19 +28,19 @@ def similarity(source: RunSource) -> Figure:
     lines beside the diagonal. Takes one run; raises `SettingsError` for several.
     """
     run = one_run(source, "similarity")
-    known = [(one.index + 1, text) for one in run.rounds if (text := _text_of(one))]
-    if len(known) < 2:
+    texts = [(row.index + 1, text) for row in run.rounds if (text := _text_of(row))]
+    if len(texts) < 2:
         return empty(TITLE, about([run], counted(len(run.rounds), "round")), "There are not two rounds to compare.")
-    step = -(-len(known) // MAX_ROUNDS)
-    shown = known[::step]
+    step = -(-len(texts) // MAX_ROUNDS)
+    shown = texts[::step]
     with plot_style():
         from rapidfuzz import fuzz, process
 
         table = process.cdist([text for _, text in shown], [text for _, text in shown], scorer=fuzz.ratio)
         figure, (axes,) = panels(5.2)
         image = axes.imshow(table, cmap="cividis", vmin=0, vmax=100, interpolation="nearest", origin="lower")
-        places = [at - 1 for at in whole_ticks(1, len(shown), 12)]
-        labels = [str(shown[at][0]) for at in places]
+        places = [index - 1 for index in whole_ticks(1, len(shown), 12)]
+        labels = [str(shown[index][0]) for index in places]
         axes.set_xticks(places, labels)
         axes.set_yticks(places, labels)
         axes.grid(visible=False)

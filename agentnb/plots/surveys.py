@@ -67,14 +67,14 @@ def survey(table: pd.DataFrame) -> Figure:
     names = _names(rows)
     with plot_style():
         figure, (shares, rounds) = panels(0.9 + 0.42 * len(rows), (3, 2))
-        drawn = [line for one in SERIES if (line := _draw(shares, rounds, rows, one)) is not None]
+        drawn = [line for series in SERIES if (line := _draw(shares, rounds, rows, series)) is not None]
         bar_axis(shares, distinct(names, 34))
         rounds.grid(visible=False, axis="y")
         amounts(shares, "x", 1.0, most=5)
         shares.set_xlim(-0.03, 1.03)
         shares.set_xlabel("share of runs")
         rounds.tick_params(axis="y", length=0)
-        ends = [row[f"{one.rounds}{end}"] for row in rows for one in SERIES for end in ("", "_high")]
+        ends = [row[f"{series.rounds}{end}"] for row in rows for series in SERIES for end in ("", "_high")]
         amounts(rounds, "x", 1.08 * max((end for end in ends if not isnan(end)), default=0.0), most=4)
         rounds.set_xlim(left=-0.03 * rounds.get_xlim()[1])
         rounds.set_xlabel("rounds of a run")
@@ -92,14 +92,14 @@ def _draw(shares: Axes, rounds: Axes, rows: Sequence[dict[Any, Any]], one: Serie
     """Draw one kind of runs in both panels and return its look for the legend; None if there are none of them."""
     drawn = None
     for axes, column in ((shares, one.share), (rounds, one.rounds)):
-        for place, row in enumerate(rows):
+        for y, row in enumerate(rows):
             value, low, high = (row[f"{column}{end}"] for end in ("", "_low", "_high"))
             if isnan(value):
                 continue
             look: dict[str, Any] = {"color": one.color, "clip_on": False, "zorder": 3}
             if not isnan(low):
-                axes.hlines(place + one.beside, low, high, linewidth=1.6, **look)
-            (drawn,) = axes.plot([value], [place + one.beside], one.marker, linestyle="none", label=one.label, **look)
+                axes.hlines(y + one.beside, low, high, linewidth=1.6, **look)
+            (drawn,) = axes.plot([value], [y + one.beside], one.marker, linestyle="none", label=one.label, **look)
     return drawn
 
 

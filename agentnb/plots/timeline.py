@@ -87,9 +87,9 @@ def timeline(run: RunSource) -> Figure:
     run = one_run(run, "timeline")
     if not run.rounds:
         return empty(TITLE, about([run]), "The run has no rounds.")
-    found = spans_of(run)
+    spans = spans_of(run)
     with plot_style():
-        return _drawn(run, found)
+        return _drawn(run, spans)
 
 
 def _drawn(run: Run, found: Spans) -> Figure:

@@ -65,7 +65,7 @@ def tokens(source: RunSource, *, window: int | None = None) -> Figure:
     each with the sum of input and output; more than six are drawn behind their median.
     """
     runs = load_traces(source)
-    kept = [(run, found) for run in runs if _is_known(found := round_tokens(run))]
+    kept = [(run, counts) for run in runs if _is_known(counts := round_tokens(run))]
     if not kept:
         return empty(
             TITLE, about(runs), "No token counts are recorded." if any(run.rounds for run in runs) else "There are no rounds."
@@ -74,11 +74,11 @@ def tokens(source: RunSource, *, window: int | None = None) -> Figure:
     limit = windows.pop() if len(windows) == 1 else None
     with plot_style():
         figure, (axes,) = panels(3.0)
-        top = max(one.total for _, found in kept for one in found)
+        top = max(count.total for _, counts in kept for count in counts)
         if len(runs) == 1:
             looks = _draw_one(axes, *kept[0])
         else:
-            curves = [Curve(run, {one.number: one.total for one in found if one.known}) for run, found in kept]
+            curves = [Curve(run, {count.number: count.total for count in counts if count.known}) for run, counts in kept]
             looks = draw_curves(axes, curves, steps=False)
         lines, notes = _draw_window(axes, limit, _share(kept), top)
         if not lines and windows:
@@ -93,7 +93,7 @@ def tokens(source: RunSource, *, window: int | None = None) -> Figure:
 
 def round_tokens(run: Run) -> list[RoundTokens]:
     """Return the tokens of each round of the run."""
-    return [_of(one) for one in run.rounds]
+    return [_of(row) for row in run.rounds]
 
 
 def window_of(run: Run) -> int | None:
@@ -106,12 +106,12 @@ def window_of(run: Run) -> int | None:
     provider, _, model = name.partition(":")
     if model:
         return None if "url=" in options else known_of(provider, model)[0]  # another server may have another window
-    found = (known_of(each, name)[0] for each in IN_TABLE)  # other products log the model alone
-    return next((size for size in found if size), None)
+    sizes = (known_of(provider_name, name)[0] for provider_name in IN_TABLE)  # other products log the model alone
+    return next((size for size in sizes if size), None)
 
 
 def _is_known(found: list[RoundTokens]) -> bool:
-    return any(one.known for one in found)
+    return any(count.known for count in found)
 
 
 def _of(one: WorkflowRound) -> RoundTokens:
@@ -127,20 +127,22 @@ def _of(one: WorkflowRound) -> RoundTokens:
 
 def _draw_one(axes: Axes, run: Run, found: list[RoundTokens]) -> list[Any]:
     width = 0.8 if len(found) <= 60 else 1.0
-    known = [one for one in found if one.known]
+    recorded = [count for count in found if count.known]
     parts = (
-        (CACHED, [one.cached for one in known]),
-        (INPUT, [(one.input or 0) - one.cached for one in known]),
-        (OUTPUT, [one.output or 0 for one in known]),
+        (CACHED, [count.cached for count in recorded]),
+        (INPUT, [(count.input or 0) - count.cached for count in recorded]),
+        (OUTPUT, [count.output or 0 for count in recorded]),
     )
-    starts = [0] * len(known)
+    starts = [0] * len(recorded)
     looks: list[Any] = []
     for look, counts in parts:
         if any(counts):
-            axes.bar([one.number for one in known], counts, width, bottom=starts, label=look.label, zorder=2, **look.fill)
+            axes.bar(
+                [count.number for count in recorded], counts, width, bottom=starts, label=look.label, zorder=2, **look.fill
+            )
             looks.append(look)
         starts = [start + count for start, count in zip(starts, counts, strict=True)]
-    unknown = [one.number for one in found if not one.known]
+    unknown = [count.number for count in found if not count.known]
     if unknown:
         looks += axes.plot(
             unknown, [0.03] * len(unknown), "x", color=VERMILLION, markersize=5, transform=axes.get_xaxis_transform(),
@@ -150,9 +152,9 @@ def _draw_one(axes: Axes, run: Run, found: list[RoundTokens]) -> list[Any]:
 
 
 def _draw_compactions(axes: Axes, run: Run) -> list[Any]:
-    compacted = [one for one in run.rounds if any(each.compacted is not None for each in one.compactions)]
+    compacted = [row for row in run.rounds if any(compaction.compacted is not None for compaction in row.compactions)]
     look: dict[str, Any] = {"color": PURPLE, "linestyle": (0, (4, 2)), "linewidth": 1.6, "label": "compaction"}
-    return [axes.axvline(one.index + 0.5, **look) for one in compacted][:1]
+    return [axes.axvline(row.index + 0.5, **look) for row in compacted][:1]
 
 
 def _draw_window(axes: Axes, window: int | None, share: float | None, top: int) -> tuple[list[Any], list[str]]:
@@ -170,8 +172,8 @@ def _draw_window(axes: Axes, window: int | None, share: float | None, top: int) 
 
 def _share(kept: list[tuple[Run, list[RoundTokens]]]) -> float | None:
     """Return the share of the window above which all these runs compact; None if they differ or do not."""
-    found = {history.get("share") if isinstance(history := run.settings.get("history"), dict) else None for run, _ in kept}
-    share = found.pop() if len(found) == 1 else None
+    shares = {history.get("share") if isinstance(history := run.settings.get("history"), dict) else None for run, _ in kept}
+    share = shares.pop() if len(shares) == 1 else None
     return share if isinstance(share, float) and 0 < share < 1 else None
 
 
@@ -179,9 +181,9 @@ def _notes(runs: list[Run], kept: list[tuple[Run, list[RoundTokens]]]) -> list[s
     notes = []
     if len(runs) > len(kept):
         notes.append(f"Left out: {counted(len(runs) - len(kept), 'run')} without token counts")
-    unknown = sum(not one.known for _, found in kept for one in found)
+    unknown = sum(not count.known for _, counts in kept for count in counts)
     if unknown:
         notes.append(f"Not recorded: the tokens of {counted(unknown, 'round')}")
-    if any(one.usage is not None and one.usage.estimated for run, _ in kept for one in run.rounds):
+    if any(row.usage is not None and row.usage.estimated for run, _ in kept for row in run.rounds):
         notes.append("Estimated by agentnb, at least in part: the model did not report all counts")
     return notes

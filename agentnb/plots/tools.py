@@ -68,20 +68,20 @@ def tools(source: RunSource) -> Figure:
     says how many seconds the calls took, where that is known. The most called come first; more than 15 tools are summed up.
     """
     runs = load_traces(source)
-    found = tool_calls_of(runs)
-    if not found:
+    tool_calls = tool_calls_of(runs)
+    if not tool_calls:
         return empty(TITLE, about(runs), "No tool was called." if runs else "There are no runs.")
-    shown = first_bars(found, _summed)
+    shown = first_bars(tool_calls, _summed)
     with plot_style():
         figure, (axes,) = panels(0.7 + 0.27 * len(shown))
-        used = stack(axes, [(look, [one.counts[look] for one in shown]) for look in OUTCOMES])
-        for place, one in enumerate(shown):
-            bar_label(axes, place, one.calls, one.label)
-        bar_axis(axes, distinct([one.name for one in shown]))
-        amounts(axes, "x", max(one.calls for one in shown) * 1.4, whole=True)
+        used = stack(axes, [(look, [tool.counts[look] for tool in shown]) for look in OUTCOMES])
+        for y, tool in enumerate(shown):
+            bar_label(axes, y, tool.calls, tool.label)
+        bar_axis(axes, distinct([tool.name for tool in shown]))
+        amounts(axes, "x", max(tool.calls for tool in shown) * 1.4, whole=True)
         axes.set_xlabel("calls")
-        total = sum(one.calls for one in found)
-        says = "; ".join(f"{one.name}: {one.label}" for one in shown)
+        total = sum(tool.calls for tool in tool_calls)
+        says = "; ".join(f"{tool.name}: {tool.label}" for tool in shown)
         return finish(figure, TITLE, about(runs, counted(total, "call")), used, says=says)
 
 
@@ -94,8 +94,8 @@ def tool_calls_of(runs: list[Run]) -> list[ToolCalls]:
             counts[record.call.name][_outcome(record)] += 1
             if record.seconds is not None and record.result is not None:
                 seconds[record.call.name] = seconds.get(record.call.name, 0.0) + record.seconds
-    found = [ToolCalls(name, mine, seconds.get(name)) for name, mine in counts.items()]
-    return sorted(found, key=lambda one: -one.calls)
+    tools = [ToolCalls(name, outcomes, seconds.get(name)) for name, outcomes in counts.items()]
+    return sorted(tools, key=lambda one: -one.calls)
 
 
 def _outcome(record: CallRecord) -> Look:
@@ -107,5 +107,5 @@ def _outcome(record: CallRecord) -> Look:
 
 
 def _summed(name: str, rest: Sequence[ToolCalls]) -> ToolCalls:
-    known = [one.seconds for one in rest if one.seconds is not None]
-    return ToolCalls(name, sum((one.counts for one in rest), Counter()), sum(known) if known else None)
+    times = [tool.seconds for tool in rest if tool.seconds is not None]
+    return ToolCalls(name, sum((tool.counts for tool in rest), Counter()), sum(times) if times else None)

@@ -25,12 +25,12 @@ def draw_run_bars(title: str, about: str, bars: Sequence[RunBar], looks: Iterabl
     """Return the figure of these bars, from the top; ``looks``: those of the legend, in its order."""
     with plot_style():
         figure, (axes,) = panels(0.7 + 0.27 * len(bars))
-        for place, bar in enumerate(bars):
+        for y, bar in enumerate(bars):
             if bar.look is None:
-                axes.barh(place, bar.runs, 0.72, zorder=2, facecolor=WHITE, edgecolor="black", linewidth=0.6)
+                axes.barh(y, bar.runs, 0.72, zorder=2, facecolor=WHITE, edgecolor="black", linewidth=0.6)
             else:
-                axes.barh(place, bar.runs, 0.72, label=bar.look.label, zorder=2, **bar.look.fill)
-            bar_label(axes, place, bar.runs, bar.label)
+                axes.barh(y, bar.runs, 0.72, label=bar.look.label, zorder=2, **bar.look.fill)
+            bar_label(axes, y, bar.runs, bar.label)
         bar_axis(axes, [bar.name for bar in bars])
         amounts(axes, "x", max(*(bar.runs for bar in bars), 1) * 1.25, whole=True)
         axes.set_xlabel(xlabel)

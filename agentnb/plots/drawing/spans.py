@@ -52,9 +52,9 @@ def spans_of(run: Run) -> Spans:
 
 def has_times(run: Run) -> bool:
     """Return whether the end of every reply and tool call is known, and time passes at all."""
-    ends = [event.at for event in run.events if isinstance(event, e.ModelReplied | e.ToolFinished)]
-    known = [event.at for event in run.events if event.at is not None]
-    return None not in ends and len(known) > 1 and max(known) > min(known)
+    end_times = [event.at for event in run.events if isinstance(event, e.ModelReplied | e.ToolFinished)]
+    times = [event.at for event in run.events if event.at is not None]
+    return None not in end_times and len(times) > 1 and max(times) > min(times)
 
 
 class _Clock:
@@ -107,9 +107,9 @@ class _Clock:
             start = self._at(done) - (done.seconds or 0.0) if begun is None else self._at(begun)
             self._add(COMPACTION, start, self._at(done), FAILED if done.problem else OK)
         elif isinstance(part, ModelCall):
-            if (called := part.side_call) is not None and part.operation != CLARIFY_BLANK:
-                now = self._at(called)
-                self._add(SIDE_CALL, now - (called.seconds or 0.0), now, FAILED if called.error else OK)
+            if (call := part.side_call) is not None and part.operation != CLARIFY_BLANK:
+                at = self._at(call)
+                self._add(SIDE_CALL, at - (call.seconds or 0.0), at, FAILED if call.error else OK)
         elif isinstance(part, Compaction | Pause):
             lane = PAUSE if isinstance(part, Pause) else COMPACTION
             self._add(lane, self._at(begun), self._at(ended), OK if ended is not None else OPEN)
@@ -134,30 +134,30 @@ class _Clock:
     def _add_attempt(self, attempt: Attempt) -> None:
         begun, ended = attempt.begun, attempt.ended
         start = None if begun is None else self._after_waits.get(begun.seq, self._at(begun))
-        now = self._at(ended)
+        end = self._at(ended)
         if isinstance(ended, e.ModelReplied):
             is_inferred = isinstance(begun, e.RoundStarted) and begun.at is None
-            self._add(MODEL, self._start(start, ended.seconds, now, inferred=is_inferred), now)
+            self._add(MODEL, self._start(start, ended.seconds, end, inferred=is_inferred), end)
         elif isinstance(ended, e.BeforeReply):
             if start is None:
                 self._after_waits[ended.seq] = None
             else:
-                self._add(MODEL, start, now, FAILED)
+                self._add(MODEL, start, end, FAILED)
         elif start is not None:
-            self._add(MODEL, start, max(now, start), OPEN)
+            self._add(MODEL, start, max(end, start), OPEN)
 
     def _add_tool(self, tool: Tool) -> None:
         begun, ended = tool.begun, tool.ended
-        now = self._at(ended)
+        end = self._at(ended)
         if tool.is_blocked and tool.call is not None:
-            self._add(tool.call.name, now, now, SKIPPED, is_tool=True)
+            self._add(tool.call.name, end, end, SKIPPED, is_tool=True)
         elif isinstance(ended, e.ToolFinished):
             name = ended.result.name if begun is None or tool.call is None else tool.call.name
-            start = now if begun is None else self._at(begun)
-            start = self._start(start, ended.seconds, now, inferred=begun is None or begun.at is None)
-            self._add(name, start, now, _outcome(ended.result), is_tool=True)
+            start = end if begun is None else self._at(begun)
+            start = self._start(start, ended.seconds, end, inferred=begun is None or begun.at is None)
+            self._add(name, start, end, _outcome(ended.result), is_tool=True)
         elif tool.call is not None:
-            self._add(tool.call.name, self._at(begun), now, OPEN, is_tool=True)
+            self._add(tool.call.name, self._at(begun), end, OPEN, is_tool=True)
 
     def _start(self, start: float | None, seconds: float | None, now: float, *, inferred: bool) -> float:
         """Return when a part began that ends now: as recorded, else by its seconds, else where the part before it ended."""
@@ -175,11 +175,11 @@ class _Clock:
         return [("message from you", self._at(event)) for event in events if event.person_message is not None]
 
     def _questions(self) -> Iterator[Span]:
-        for asked in self._run.questions:
-            if asked.asked_at is not None:
-                start = self._seconds(asked.asked_at)
-                end = self._last if asked.closed_at is None else self._seconds(asked.closed_at)
-                yield Span(QUESTION, start, max(start, end), OPEN if asked.closed_at is None else OK)
+        for question in self._run.questions:
+            if question.asked_at is not None:
+                start = self._seconds(question.asked_at)
+                end = self._last if question.closed_at is None else self._seconds(question.closed_at)
+                yield Span(QUESTION, start, max(start, end), OPEN if question.closed_at is None else OK)
 
     def _end_of(self, index: int) -> float:
         """Return when the round with this index ended."""
@@ -204,19 +204,19 @@ def _without_gaps(whole: Spans, gaps: list[tuple[float, float]]) -> Spans:
 
 def _in_order(run: Run) -> Spans:
     """Return the parts in their order: of a round from ``n - 0.5`` to ``n + 0.5``, all equally wide."""
-    found: list[Span] = []
+    spans: list[Span] = []
     rounds = []
-    for number, one in enumerate(run.rounds, 1):
-        parts = [Span(COMPACTION, 0, 0, FAILED if each.problem else OK) for each in one.compactions]
-        parts += [Span(RETRY, 0, 0) for _ in one.retries]
-        parts.append(Span(MODEL, 0, 0, OK if one.reply is not None else OPEN))
-        parts += [_of_record(record) for _, record in with_inner(one.records)]
+    for number, run_round in enumerate(run.rounds, 1):
+        parts = [Span(COMPACTION, 0, 0, FAILED if compaction.problem else OK) for compaction in run_round.compactions]
+        parts += [Span(RETRY, 0, 0) for _ in run_round.retries]
+        parts.append(Span(MODEL, 0, 0, OK if run_round.reply is not None else OPEN))
+        parts += [_of_record(record) for _, record in with_inner(run_round.records)]
         width = 0.9 / len(parts)
         start = number - 0.45
-        found += [part._replace(start=start + at * width, end=start + (at + 1) * width) for at, part in enumerate(parts)]
+        spans += [part._replace(start=start + at * width, end=start + (at + 1) * width) for at, part in enumerate(parts)]
         rounds.append((number, number - 0.5, number + 0.5))
     marks = [(lane, last + 1.5) for lane, last in _repetitions(run)]
-    return Spans(found, rounds, marks, False, [])
+    return Spans(spans, rounds, marks, False, [])
 
 
 def _of_record(record: CallRecord) -> Span:

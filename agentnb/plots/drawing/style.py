@@ -118,12 +118,12 @@ def finish(
     whole = height + top + bottom
     figure.set_size_inches(width, whole)
     small: dict[str, Any] = {"fontsize": 8.5, "color": FAINT, "linespacing": 1.25}
-    left = _EDGE / width
-    figure.text(left, 1 - _EDGE / whole, clean(title), va="top", fontsize=11, fontweight="bold")
-    figure.text(left, 1 - (_EDGE + _TITLE_LINE) / whole, "\n".join(heading), va="top", **small)
-    for place, row in enumerate(rows):
-        _add_legend(figure, row, (left, 1 - (upper + _LEGEND_ROW * place) / whole))
-    figure.text(left, 0.7 * _EDGE / whole, "\n".join(lines), va="bottom", **small)
+    margin = _EDGE / width
+    figure.text(margin, 1 - _EDGE / whole, clean(title), va="top", fontsize=11, fontweight="bold")
+    figure.text(margin, 1 - (_EDGE + _TITLE_LINE) / whole, "\n".join(heading), va="top", **small)
+    for index, row in enumerate(rows):
+        _add_legend(figure, row, (margin, 1 - (upper + _LEGEND_ROW * index) / whole))
+    figure.text(margin, 0.7 * _EDGE / whole, "\n".join(lines), va="bottom", **small)
     engine = figure.get_layout_engine()
     assert engine is not None
     engine.set(rect=(0.008, bottom / whole, 0.984, height / whole), w_pad=0.03, h_pad=0.03)  # type: ignore[call-arg]
@@ -150,7 +150,10 @@ def clean(text: str) -> str:
     if line.isascii() and line.isprintable():
         return line
     drawable = _drawable()
-    return "".join(each if ord(each) in drawable and each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in line)
+    return "".join(
+        character if ord(character) in drawable and character.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for character in line
+    )
 
 
 def short(text: str, most: int = 26) -> str:
@@ -165,30 +168,30 @@ def short(text: str, most: int = 26) -> str:
 def distinct(names: Sequence[str], most: int = 26) -> list[str]:
     """Return the names shortened, with a number behind those that are the same then."""
     seen: dict[str, int] = {}
-    found = []
+    labels = []
     for name in names:
         label = short(name, most)
         seen[label] = seen.get(label, 0) + 1
-        found.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
-    return found
+        labels.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
+    return labels
 
 
 def first_bars(bars: Sequence[T], summed: Callable[[str, Sequence[T]], T]) -> list[T]:
     """Return as many bars as are drawn. ``summed``: makes the last one of its name and of those that are left out."""
     if len(bars) <= MAX_BARS:
         return [*bars]
-    rest = bars[MAX_BARS - 1 :]
-    return [*bars[: MAX_BARS - 1], summed(f"and {len(rest)} others", rest)]
+    others = bars[MAX_BARS - 1 :]
+    return [*bars[: MAX_BARS - 1], summed(f"and {len(others)} others", others)]
 
 
 def stack(axes: Axes, parts: Sequence[tuple[Look, Sequence[int]]]) -> list[Look]:
     """Draw horizontal bars of these parts, one after the other, and return the looks that occur, for the legend."""
     starts = [0] * len(parts[0][1])
     for look, counts in parts:
-        places = [place for place, count in enumerate(counts) if count]  # a bar of nothing would still have an edge
-        if places:
-            widths, begins = [counts[place] for place in places], [starts[place] for place in places]
-            axes.barh(places, widths, 0.72, left=begins, label=look.label, zorder=2, **look.fill)
+        positions = [position for position, count in enumerate(counts) if count]  # a bar of nothing would still have an edge
+        if positions:
+            widths, begins = [counts[position] for position in positions], [starts[position] for position in positions]
+            axes.barh(positions, widths, 0.72, left=begins, label=look.label, zorder=2, **look.fill)
         starts = [start + count for start, count in zip(starts, counts, strict=True)]
     return [look for look, counts in parts if any(counts)]
 
@@ -224,18 +227,18 @@ def amounts(
 
     top = top if top > low else low + unit
     steps = [1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10]
-    found = MaxNLocator(most, steps=steps, integer=whole, min_n_ticks=2).tick_values(low / unit, top / unit)
+    ticks = MaxNLocator(most, steps=steps, integer=whole, min_n_ticks=2).tick_values(low / unit, top / unit)
     slack = 0.001 * (top - low) / unit
-    places = [float(at) for at in found if low / unit - slack <= at <= top / unit + slack]
-    decimals = max((len(f"{at:.10f}".rstrip("0").partition(".")[2]) for at in places), default=0)
+    positions = [float(at) for at in ticks if low / unit - slack <= at <= top / unit + slack]
+    decimals = max((len(f"{at:.10f}".rstrip("0").partition(".")[2]) for at in positions), default=0)
     decimals = max(decimals, 2) if prefix == "$" else decimals
-    labels = [f"{prefix}{at:,.{decimals}f}" for at in places]
+    labels = [f"{prefix}{at:,.{decimals}f}" for at in positions]
     if which == "x":
         axes.set_xlim(low, top)
-        axes.set_xticks([at * unit for at in places], labels)
+        axes.set_xticks([at * unit for at in positions], labels)
     else:
         axes.set_ylim(low, top)
-        axes.set_yticks([at * unit for at in places], labels)
+        axes.set_yticks([at * unit for at in positions], labels)
 
 
 def whole_ticks(first: int, last: int, most: int = 15) -> list[int]:
@@ -264,22 +267,22 @@ def _drawable() -> frozenset[int]:
 def _legend_rows(looks: Sequence[Any]) -> list[list[Any]]:
     """Return what the legend shows, row by row, as many as fit beside each other."""
     rows: list[list[Any]] = []
-    left = 0.0
+    remaining = 0.0
     for look in looks:
         label = look.label if isinstance(look, Look) else str(look.get_label())
-        needs = 0.42 + 0.083 * len(label)
-        if not rows or needs > left:
+        needed = 0.42 + 0.083 * len(label)
+        if not rows or needed > remaining:
             rows.append([])
-            left = WIDTH - 2 * _EDGE
+            remaining = WIDTH - 2 * _EDGE
         rows[-1].append(look)
-        left -= needs
+        remaining -= needed
     return rows
 
 
 def _add_legend(figure: Figure, row: Sequence[Any], place: tuple[float, float]) -> None:
     from matplotlib.patches import Patch
 
-    handles = [Patch(label=one.label, **one.fill) if isinstance(one, Look) else one for one in row]
+    handles = [Patch(label=item.label, **item.fill) if isinstance(item, Look) else item for item in row]
     figure.legend(
         handles=handles,
         loc="upper left",

@@ -21,7 +21,7 @@ UNTAGGED = "(no variant)"
 COST, TOKENS = "cost", "tokens"
 MAX_CURVES = len(SIGNS)
 """Variants of a figure with curves: as many as can be told apart."""
-MARKED = tuple([(SIGNS[place % MAX_CURVES][0], marker) for place, marker in enumerate("os^DvPX<>pd*")])
+MARKED = tuple([(SIGNS[index % MAX_CURVES][0], marker) for index, marker in enumerate("os^DvPX<>pd*")])
 """Colour and marker of each variant of a figure with points: as many as can be told apart."""
 UNITS = {"cost": "US dollars", "seconds": "seconds", "tokens": "tokens", "rounds": "rounds"}
 """Units of measures; a check has none."""
@@ -37,21 +37,21 @@ class Sign(NamedTuple):
 
 def comparisons_of(source: object, plot: str) -> list[ComparisonLike]:
     """Return the comparisons. Raises `SettingsError` for anything else."""
-    found = [source] if is_comparison(source) else [*source] if isinstance(source, list | tuple) else [None]
-    if not all(is_comparison(one) for one in found):
+    comparisons = [source] if is_comparison(source) else [*source] if isinstance(source, list | tuple) else [None]
+    if not all(is_comparison(item) for item in comparisons):
         raise SettingsError(
             f"plots.{plot} draws comparisons, not {type(source).__name__}",
             f"Give what compare returned: plots.{plot}(compare(results, A, B))",
         )
-    return cast("list[ComparisonLike]", found)
+    return cast("list[ComparisonLike]", comparisons)
 
 
 def one_comparison(source: object, plot: str) -> ComparisonLike:
     """Return the comparison. Raises `SettingsError` for several, and for anything else."""
-    found = comparisons_of(source, plot)
-    if len(found) != 1:
-        raise SettingsError(f"plots.{plot} draws one comparison, and these are {len(found):,}", "Give one of them")
-    return found[0]
+    comparisons = comparisons_of(source, plot)
+    if len(comparisons) != 1:
+        raise SettingsError(f"plots.{plot} draws one comparison, and these are {len(comparisons):,}", "Give one of them")
+    return comparisons[0]
 
 
 def is_comparison(source: object) -> bool:
@@ -87,10 +87,10 @@ def runs_by_variant(source: Any) -> dict[str, list[Run]]:
 def runs_by_tag(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Return runs by the variant that their tag names, in the order of the names."""
     names = [next((tag.removeprefix(VARIANT_TAG) for tag in run.tags if tag.startswith(VARIANT_TAG)), "") for run in runs]
-    found: dict[str, list[Run]] = {name: [] for name in sorted({*names})}
+    groups: dict[str, list[Run]] = {name: [] for name in sorted({*names})}
     for run, name in zip(runs, names, strict=True):
-        found[name].append(run)
-    return {name or (UNTAGGED if len(found) > 1 else ""): group for name, group in found.items()}
+        groups[name].append(run)
+    return {name or (UNTAGGED if len(groups) > 1 else ""): group for name, group in groups.items()}
 
 
 def _arms_of(source: object) -> dict[str, tuple[Sequence[ArmRow], ComparisonLike | ResultsLike]] | None:
@@ -98,14 +98,14 @@ def _arms_of(source: object) -> dict[str, tuple[Sequence[ArmRow], ComparisonLike
         results = cast("ResultsLike", source)
         results.check_open()
         return {name: (results.of(name), results) for name in results.variants}
-    several = [source] if is_comparison(source) else source
-    if not isinstance(several, list | tuple) or not several or not all(map(is_comparison, several)):
+    comparisons = [source] if is_comparison(source) else source
+    if not isinstance(comparisons, list | tuple) or not comparisons or not all(map(is_comparison, comparisons)):
         return None
-    found: dict[str, tuple[Sequence[ArmRow], ComparisonLike | ResultsLike]] = {}
-    for one in cast("Sequence[ComparisonLike]", several):
-        found.setdefault(one.a, (one.rows_a, one))
-        found.setdefault(one.b, (one.rows_b, one))
-    return found
+    arms: dict[str, tuple[Sequence[ArmRow], ComparisonLike | ResultsLike]] = {}
+    for comparison in cast("Sequence[ComparisonLike]", comparisons):
+        arms.setdefault(comparison.a, (comparison.rows_a, comparison))
+        arms.setdefault(comparison.b, (comparison.rows_b, comparison))
+    return arms
 
 
 def task_means(rows: Iterable[ArmRow], name: str) -> dict[str, float]:
@@ -114,7 +114,7 @@ def task_means(rows: Iterable[ArmRow], name: str) -> dict[str, float]:
     for row in rows:
         if (value := row.value(name)) is not None:
             values.setdefault(row.task, []).append(value)
-    return {task: sum(each) / len(each) for task, each in values.items()}
+    return {task: sum(task_values) / len(task_values) for task, task_values in values.items()}
 
 
 def measure_of(costs: Collection[float | None]) -> str:
@@ -136,7 +136,7 @@ def left_out(names: Sequence[str]) -> list[str]:
 
 def tasks_range(counts: Iterable[int]) -> str:
     """Return ``n = 30 tasks``, or ``n = 12 to 30 tasks`` where counts differ."""
-    known = sorted({*counts})
-    if len(known) > 1:
-        return f"n = {known[0]:,} to {known[-1]:,} tasks"
-    return f"n = {counted(known[0] if known else 0, 'task')}"
+    distinct_counts = sorted({*counts})
+    if len(distinct_counts) > 1:
+        return f"n = {distinct_counts[0]:,} to {distinct_counts[-1]:,} tasks"
+    return f"n = {counted(distinct_counts[0] if distinct_counts else 0, 'task')}"

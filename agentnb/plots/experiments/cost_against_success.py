@@ -44,34 +44,34 @@ def cost_against_success(results: ResultsLike) -> Figure:
         )
     results.check_open()
     rows = {name: results.of(name) for name in results.variants}
-    what = measure_of([row.cost for row in results.rows if row.rounds])
+    measure = measure_of([row.cost for row in results.rows if row.rounds])
     means = results.means()
     points = []
     for name, group in rows.items():
-        spent = sorted(task_means(group, what).values())  # resampled, any order of runs gives the same interval
+        spent = sorted(task_means(group, measure).values())  # resampled, any order of runs gives the same interval
         points.append(VariantPoint(name, len(group), mean_interval(spent), means[name]))
-    known = [one for one in points if one.spent.value is not None and one.success.value is not None]
+    complete = [point for point in points if point.spent.value is not None and point.success.value is not None]
     heading = f"{results.primary}: n = {counted(len(results.rows), 'run')}"
     heading += f" of {counted(len({row.task for row in results.rows}), 'task')}"
-    if not known:
+    if not complete:
         sentence = f"Neither cost nor tokens are known, or no run has a known {results.primary}."
         return empty(TITLE, heading, sentence if results.rows else "There are no runs.")
-    shown = known[: len(MARKED)]
+    shown = complete[: len(MARKED)]
     with plot_style():
         figure, (axes,) = panels(3.4)
-        labels = distinct([f"{one.name} (n = {counted(one.runs, 'run')})" for one in shown], 44)
-        lines = [_draw(axes, one, labels[place], place, len(shown)) for place, one in enumerate(shown)]
-        _scale_spent(axes, shown, what)
-        axes.set_xlabel("US dollars of a run (mean)" if what == COST else "tokens of a run (mean)")
+        labels = distinct([f"{point.name} (n = {counted(point.runs, 'run')})" for point in shown], 44)
+        lines = [_draw(axes, point, labels[index], index, len(shown)) for index, point in enumerate(shown)]
+        _scale_spent(axes, shown, measure)
+        axes.set_xlabel("US dollars of a run (mean)" if measure == COST else "tokens of a run (mean)")
         _scale_success(axes, shown, results.primary)
         notes = ["Lines: intervals of 95 per cent. They say nothing about differences: see plots.differences"]
-        if what == TOKENS:
+        if measure == TOKENS:
             notes.append("Tokens, not cost: the cost is 0, or not known of all runs")
-        if unknown := sum(row.value(what) is None for row in results.rows):
-            notes.append(f"{counted(unknown, 'run')} without known {what}: the means leave them out")
-        if names := [one.name for one in points if one not in shown]:
+        if unknown := sum(row.value(measure) is None for row in results.rows):
+            notes.append(f"{counted(unknown, 'run')} without known {measure}: the means leave them out")
+        if names := [point.name for point in points if point not in shown]:
             notes.append(f"Not drawn: {', '.join(names)}")
-        says = "; ".join(map(_told_dollars if what == COST else _told_tokens, shown))
+        says = "; ".join(map(_told_dollars if measure == COST else _told_tokens, shown))
         return finish(figure, TITLE, heading, lines, notes, says)
 
 
@@ -92,7 +92,7 @@ def _draw(axes: Axes, one: VariantPoint, label: str, place: int, variants: int) 
 
 def _scale_spent(axes: Axes, shown: Sequence[VariantPoint], what: str) -> None:
     """Give what runs cost an axis from 0, or around its values where these are close together."""
-    ends = [end for one in shown for end in one.spent if end is not None]
+    ends = [end for point in shown for end in point.spent if end is not None]
     low, high = min(ends), max(ends)
     pad = 0.15 * (high - low) or 0.1 * high
     start, end = (0.0, 1.08 * high) if low < CLOSE * high else (low - pad, high + pad)
@@ -101,7 +101,7 @@ def _scale_spent(axes: Axes, shown: Sequence[VariantPoint], what: str) -> None:
 
 def _scale_success(axes: Axes, shown: Sequence[VariantPoint], primary: str) -> None:
     """Give the primary an axis from 0 to 1, or as far as its values go."""
-    ends = [end for one in shown for end in one.success if end is not None]
+    ends = [end for point in shown for end in point.success if end is not None]
     unit = f" ({UNITS[primary]})" if UNITS.get(primary, primary) != primary else ""
     amounts(axes, "y", 1.0 if max(ends) <= 1 else 1.08 * max(ends), low=min(0.0, 1.08 * min(ends)))
     axes.set_ylabel(f"mean of {primary}{unit}")

@@ -50,27 +50,33 @@ def differences(comparisons: Comparisons) -> Figure:
         return empty(TITLE, "No comparison", "There are no comparisons.")
     unit = _unit(rows)
     shown = rows[:MAX_BARS]
-    primaries = [*dict.fromkeys(one.primary for one in rows)]
-    names = [f"{one.a} \N{MINUS SIGN} {one.b}" + (f", {one.primary}" if len(primaries) > 1 else "") for one in shown]
+    primaries = [*dict.fromkeys(comparison.primary for comparison in rows)]
+    names = [
+        f"{comparison.a} \N{MINUS SIGN} {comparison.b}" + (f", {comparison.primary}" if len(primaries) > 1 else "")
+        for comparison in shown
+    ]
     with plot_style():
         figure, (axes, texts) = panels(0.75 + 0.56 * len(shown), (6, 5))
         reach = _reach(shown)
         amounts(axes, "x", reach, low=-reach)
         axes.axvline(0, color=INK, linewidth=1, zorder=1)
         drawn: dict[str, Any] = {}
-        for place, one in enumerate(shown):
-            _draw(axes, place, one, drawn)
-            style: dict[str, Any] = {"color": FAINT, "style": "italic"} if one.missing else {}
-            texts.text(0, place, "\n".join(_beside(one)), va="center", fontsize=8, linespacing=1.3, **style)
+        for y, comparison in enumerate(shown):
+            _draw(axes, y, comparison, drawn)
+            style: dict[str, Any] = {"color": FAINT, "style": "italic"} if comparison.missing else {}
+            texts.text(0, y, "\n".join(_beside(comparison)), va="center", fontsize=8, linespacing=1.3, **style)
         bar_axis(axes, distinct(names, 34))
         axes.set_xlabel(f"difference in {clean(primaries[0]) if len(primaries) == 1 else 'each check'}{unit}")
         texts.set_axis_off()
         heading = f"{', '.join(primaries)}: the first variant minus the second, paired by task; "
-        heading += tasks_range(one.tasks for one in rows)
+        heading += tasks_range(comparison.tasks for comparison in rows)
         notes = [f"{len(rows) - len(shown)} more comparisons are not drawn"] if len(rows) > len(shown) else []
-        if any(one.p_adjusted is not None for one in shown):
+        if any(comparison.p_adjusted is not None for comparison in shown):
             notes.append("Each interval is of its comparison alone; p values are adjusted by Holm")
-        says = "; ".join(f"{name}: {one.missing or ', '.join(_beside(one))}" for name, one in zip(names, shown, strict=True))
+        says = "; ".join(
+            f"{name}: {comparison.missing or ', '.join(_beside(comparison))}"
+            for name, comparison in zip(names, shown, strict=True)
+        )
         return finish(figure, TITLE, heading, [*drawn.values()], notes, says)
 
 
@@ -80,9 +86,9 @@ def holds_zero(one: ComparisonLike) -> bool:
 
 
 def _unit(rows: Sequence[ComparisonLike]) -> str:
-    units = {UNITS.get(one.primary, "") for one in rows}
+    units = {UNITS.get(comparison.primary, "") for comparison in rows}
     if len(units) > 1:
-        primaries = ", ".join(dict.fromkeys(one.primary for one in rows))
+        primaries = ", ".join(dict.fromkeys(comparison.primary for comparison in rows))
         raise SettingsError(f"{primaries} have no unit in common", "Give the comparisons of each to plots.differences alone")
     (unit,) = units
     return f" ({unit})" if unit else ""
@@ -90,8 +96,13 @@ def _unit(rows: Sequence[ComparisonLike]) -> str:
 
 def _reach(rows: Sequence[ComparisonLike]) -> float:
     """Return the end of the axis on both sides of 0."""
-    ends = [end for one in rows if one.difference is not None for end in (one.difference, *(one.interval or ()))]
-    ends += [one.mde for one in rows if one.mde is not None and holds_zero(one)]
+    ends = [
+        end
+        for comparison in rows
+        if comparison.difference is not None
+        for end in (comparison.difference, *(comparison.interval or ()))
+    ]
+    ends += [comparison.mde for comparison in rows if comparison.mde is not None and holds_zero(comparison)]
     return 1.08 * max(map(abs, ends), default=0) or 1.0
 
 

@@ -60,31 +60,33 @@ def flips(comparison: ComparisonLike) -> Figure:
     A task has a bar up for the first variant and one down for the second, as high as the share of its runs that passed. Tasks
     with a value in one variant only are left out. Raises `SettingsError` for a primary that is not between 0 and 1.
     """
-    one = one_comparison(comparison, "flips")
-    shares, unpaired = _shares(one)
-    heading = f"{one.primary}, {one.a} and {one.b}: n = {counted(len(shares), 'task')}"
+    compared = one_comparison(comparison, "flips")
+    shares, unpaired = _shares(compared)
+    heading = f"{compared.primary}, {compared.a} and {compared.b}: n = {counted(len(shares), 'task')}"
     if not shares:
         return empty(TITLE, heading, "No task has a known value in both variants.")
-    groups = _group_counts(one, shares)
-    heading += f" ({len(one.rows_a):,} and {len(one.rows_b):,} runs): " + ", ".join(f"{name} {count}" for name, count in groups)
-    first, second = Look(f"passed: {short(one.a)}", BLUE), Look(f"passed: {short(one.b)}", ORANGE, "///")
+    groups = _group_counts(compared, shares)
+    heading += f" ({len(compared.rows_a):,} and {len(compared.rows_b):,} runs): " + ", ".join(
+        f"{name} {count}" for name, count in groups
+    )
+    first, second = Look(f"passed: {short(compared.a)}", BLUE), Look(f"passed: {short(compared.b)}", ORANGE, "///")
     alike = Look("the same in both", LINES)
     shown = sorted(sorted(shares, key=lambda each: -abs(each.a - each.b))[:MAX_TASKS], key=_order)
     width = 0.8 if len(shown) <= MAX_NAMED else 1.0
     with plot_style():
         names = distinct([task.task for task in shown], 18) if len(shown) <= MAX_NAMED else []
         figure, (axes,) = panels(2.8 + 0.07 * max(map(len, names), default=0))
-        for place, task in enumerate(shown):
+        for x, task in enumerate(shown):
             is_flip = task.a != task.b
             for height, look in ((task.a, first), (-task.b, second)):
                 if height:
-                    axes.bar(place, height, width, zorder=2, **(look if is_flip else alike).fill)
+                    axes.bar(x, height, width, zorder=2, **(look if is_flip else alike).fill)
         axes.axhline(0, color=INK, linewidth=0.8, zorder=3)
         _draw_groups(axes, shown, groups)
         axes.set_xlim(-0.8, len(shown) - 0.2)
         axes.set_ylim(-1.04, 1.2)
         axes.set_yticks([-1, -0.5, 0, 0.5, 1], ["1", "0.5", "0", "0.5", "1"])
-        axes.set_ylabel(f"share of runs passed\nup: {short(one.a, 20)}\ndown: {short(one.b, 20)}")
+        axes.set_ylabel(f"share of runs passed\nup: {short(compared.a, 20)}\ndown: {short(compared.b, 20)}")
         axes.grid(visible=False, axis="x")
         axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7.5)
         axes.tick_params(axis="x", length=0)
@@ -114,17 +116,17 @@ def _group_counts(one: ComparisonLike, shares: Sequence[TaskShares]) -> list[tup
     a, b = distinct([one.a, one.b], 20)
     only = "more often" if has_repeats else "only"
     names = [f"{a} {only}", "both alike" if has_repeats else "both", "neither", f"{b} {only}"]
-    return [(name, sum(task.group == place for task in shares)) for place, name in enumerate(names)]
+    return [(name, sum(task.group == index for task in shares)) for index, name in enumerate(names)]
 
 
 def _draw_groups(axes: Axes, shown: Sequence[TaskShares], groups: Sequence[tuple[str, int]]) -> None:
     """Part each group from the next, and name it above its tasks where they are wide enough."""
-    for place, (name, count) in enumerate(groups):
-        places = [at for at, task in enumerate(shown) if task.group == place]
-        if not places:
+    for index, (name, count) in enumerate(groups):
+        columns = [x for x, task in enumerate(shown) if task.group == index]
+        if not columns:
             continue
-        if places[0]:
-            axes.axvline(places[0] - 0.5, color=FAINT, linewidth=0.8, linestyle=":")
+        if columns[0]:
+            axes.axvline(columns[0] - 0.5, color=FAINT, linewidth=0.8, linestyle=":")
         text = f"{name}: {count:,}"
-        if len(text) * _CHARACTER_PIXELS <= AXES_PIXELS * len(places) / len(shown):
-            axes.text((places[0] + places[-1]) / 2, 1.1, text, ha="center", va="center", fontsize=8)
+        if len(text) * _CHARACTER_PIXELS <= AXES_PIXELS * len(columns) / len(shown):
+            axes.text((columns[0] + columns[-1]) / 2, 1.1, text, ha="center", va="center", fontsize=8)
