@@ -1,4 +1,4 @@
-"""Cost and tokens by operation: what the calls of models were made for."""
+"""Cost and tokens of model calls, by operation."""
 
 from __future__ import annotations
 
@@ -38,44 +38,45 @@ INPUT, OUTPUT = Look("input tokens", BLUE), Look("output tokens", ORANGE, "///")
 
 
 class Operation(NamedTuple):
-    """What the calls for one purpose used. None: not known of any of them."""
+    """Usage of the calls for one purpose; None if unknown for all of them."""
 
     name: str
     calls: int
     cost: float | None
     priced: int
-    """How many of the calls have a known cost."""
+    """Calls with a known cost."""
     input: int | None
     output: int | None
     counted: int
-    """How many of the calls have known tokens."""
+    """Calls with known tokens."""
 
     @property
     def tokens(self) -> int:
-        """All tokens that are known."""
+        """All known tokens."""
         return (self.input or 0) + (self.output or 0)
 
     @property
     def cost_label(self) -> str:
-        """The cost, or what is known of it."""
+        """The cost, as far as it is known."""
         if self.cost is None:
             return "no price"
         return dollars(self.cost) if self.priced == self.calls else f"at least {dollars(self.cost)}"
 
     @property
     def tokens_label(self) -> str:
-        """The tokens, or what is known of them."""
+        """The tokens, as far as they are known."""
         if not self.counted:
             return "not recorded"
         return f"{self.tokens:,}" if self.counted == self.calls else f"at least {self.tokens:,}"
 
 
 def cost(source: RunSource) -> Figure:
-    """Draw what the calls of models cost, and their tokens, by operation: ``chat``, ``compaction``, ``planner`` and so on.
+    """Draw cost and tokens of model calls by operation: ``chat``, ``compaction``, ``planner`` and so on.
 
-    The calls of a nested run whose log is not among those given are the operation ``nested``.
-    Takes what the tables take. Without any known price only tokens are drawn, and the plot says so; a cost that is known of
-    some calls only is "at least" that much.
+    Calls of a nested run whose log is not in the source are the operation ``nested``.
+
+    Takes what the tables take. Without any known price only tokens are drawn, and the plot says so; if the cost of only some
+    calls is known, it is "at least" that much.
     """
     runs = load_traces(source)
     operations = _operations(usage(runs))
@@ -103,7 +104,7 @@ def cost(source: RunSource) -> Figure:
 
 
 def _operations(calls: Any) -> list[Operation]:
-    """Return the operations, the dearest first; those of the same known cost by their tokens."""
+    """Return the operations by cost, highest first, then by tokens."""
     rows = []
     for name, group in calls.groupby("operation", sort=False):
         costs, tokens_in, tokens_out = (group[column].dropna() for column in ("cost", "input_tokens", "output_tokens"))
@@ -167,7 +168,7 @@ def _notes(operations: list[Operation]) -> list[str]:
 
 
 def dollars(amount: float) -> str:
-    """Return ``$1.50``, ``$0.0021``: two decimals, or as many as show two digits."""
+    """Format dollars as ``$1.50`` or ``$0.0021``: two decimals, or as many as show two digits."""
     if amount <= 0 or amount >= 0.1:
         return f"${amount:,.2f}"
     whole, _, decimals = f"{amount:.{1 - math.floor(math.log10(amount))}f}".partition(".")

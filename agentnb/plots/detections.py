@@ -1,4 +1,4 @@
-"""Who found what in which round: a lane for each rule of each preset."""
+"""Findings of detectors by round, in a lane for each rule of each preset."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ LOOKS = {
     "block": Look("block", PURPLE, "\\\\\\"),
     "stop": Look("stop", VERMILLION, "xxx"),
 }
-"""By the last severity of a finding."""
+"""By a finding's last severity."""
 
 
 def detections(source: RunSource, presets: Iterable[Detectors] = (DEFAULT,)) -> Figure:
-    """Draw in which rounds these detectors found something in a run: a lane for each rule, coloured by severity.
+    """Draw the findings of these detectors in a run: a lane for each rule, coloured by severity.
 
-    Takes one run, and presets by their names or detectors of your own. A bar spans the rounds that a finding is about, and a
-    line marks the round after which it was first found. Raises `SettingsError` for several runs.
+    Takes a single run, and names of presets or your own detectors. A bar spans the rounds of a finding, and a line marks the
+    round after which it first appeared. Raises `SettingsError` for several runs.
     """
     run = one_run(source, "detections")
     findings = detections_of(run, presets)

@@ -1,4 +1,4 @@
-"""Guidance that was followed and ignored, by cell and level."""
+"""Guidance followed and ignored, by cell and level."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class _Bar(NamedTuple):
 def guidance(source: RunSource) -> Figure:
     """Draw how often guidance was followed, ignored or not judged: a bar for each cell and level.
 
-    Takes what the tables take. Each bar says how many of those that were judged were followed; guidance that only informs, and
-    that of a round without a reply, is not judged.
+    Takes what the tables take. Labels say how many of the judged ones were followed. Not judged: guidance that only informs,
+    and guidance in a round without a reply.
     """
     runs = load_traces(source)
     bars = _bars(guidance_table(runs))
@@ -91,7 +91,7 @@ def _parts(bars: list[_Bar]) -> list[tuple[Look, list[int]]]:
 
 
 def _bars(given: Any) -> list[_Bar]:
-    """Return the bars: the four cells first, then the others by how often they were given; the levels of each upwards."""
+    """Return the bars: the four cells first, then the others by frequency, each by ascending level."""
     counts: dict[tuple[str, int], Counter[bool | None]] = {}
     for cell, level, followed in zip(given["cell"], given["level"], given["followed"].astype(object), strict=True):
         counts.setdefault((cell, level), Counter())[followed if isinstance(followed, bool) else None] += 1

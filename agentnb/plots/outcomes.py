@@ -28,7 +28,7 @@ NOTHING = "nothing says it"
 
 
 def outcomes(source: RunSource) -> Figure:
-    """Draw how many runs passed and failed, by what says so; runs whose outcome is unknown stand apart.
+    """Draw the number of runs that passed and failed, by source of the outcome; unknown outcomes have bars of their own.
 
     Takes what the tables take. docs/runs.md explains outcomes, `ends` draws how runs ended.
     """

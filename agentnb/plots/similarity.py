@@ -1,4 +1,4 @@
-"""How alike the rounds of a run are: a map of each round against each other."""
+"""Similarity of a run's rounds: a map of all pairs."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 TITLE = "How alike the rounds are"
 MAX_ROUNDS = 300
-"""Rounds that are compared, spread over the run: the map has as many squared."""
+"""Maximum rounds compared, spread over the run; the map has the square of their number."""
 MAX_COMPARED = 500
-"""Characters of a round that are compared."""
+"""Maximum characters compared of a round."""
 
 
 def similarity(source: RunSource) -> Figure:
-    """Draw how alike each two rounds of a run are, 0 to 100 per cent of their characters (rapidfuzz).
+    """Draw the similarity of all pairs of rounds, in per cent of their characters (rapidfuzz).
 
-    Of a round with calls, the calls and the begins of their results are compared, else the reply. A loop is a block or a row of
-    lines beside the diagonal. Takes one run; raises `SettingsError` for several.
+    Rounds with calls are compared by their calls and the beginnings of the results, others by their replies. A loop appears as
+    a block or as lines parallel to the diagonal. Takes a single run; raises `SettingsError` for several.
     """
     run = one_run(source, "similarity")
-    texts = [(row.index + 1, text) for row in run.rounds if (text := _text_of(row))]
+    texts = [(run_round.index + 1, text) for run_round in run.rounds if (text := _text_of(run_round))]
     if len(texts) < 2:
         return empty(TITLE, about([run], counted(len(run.rounds), "round")), "There are not two rounds to compare.")
     step = -(-len(texts) // MAX_ROUNDS)
@@ -48,7 +48,7 @@ def similarity(source: RunSource) -> Figure:
         axes.set_ylabel("round")
         bar = figure.colorbar(image, ax=axes, label="alike, per cent", shrink=0.8)
         marks = range(0, 101, 20)
-        bar.set_ticks([*marks], labels=[str(mark) for mark in marks])  # made now: later they would not have our style
+        bar.set_ticks([*marks], labels=[str(mark) for mark in marks])  # set now, in our style
         pairs = [(float(table[i][j]), shown[j][0], shown[i][0]) for i in range(len(shown)) for j in range(i)]
         alike = sum(share >= 80 for share, *_ in pairs)
         best, first, second = max(pairs, key=lambda pair: pair[0])

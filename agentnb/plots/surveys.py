@@ -1,4 +1,4 @@
-"""What each variant of a survey would have caught, disturbed and saved."""
+"""Survey plots: the runs that each variant would have caught or disturbed, and the rounds it would have saved."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 TITLE = "What each variant would have done"
 VARIANT = ("guidance", "policy", "detect", "limits")
-"""The columns that tell variants apart."""
+"""Columns that identify a variant."""
 
 
 class Series(NamedTuple):
-    """One kind of runs: its columns, and how it is drawn."""
+    """A kind of runs: its columns and its appearance."""
 
     label: str
     share: str
@@ -40,7 +40,7 @@ class Series(NamedTuple):
     color: str
     marker: str
     beside: float
-    """How far below the middle of its row it stands, so that two do not cover each other."""
+    """Vertical offset in its row, so that series do not overlap."""
 
 
 SERIES = (
@@ -53,7 +53,7 @@ def survey(table: pd.DataFrame) -> Figure:
     """Draw the table that `agentnb.survey` returned: a row for each variant, with intervals of 95 per cent by run.
 
     On the left the shares of failed runs that it would have caught, and of healthy runs that it would have disturbed; on the
-    right the rounds that it would have saved, or cut off, in one run. Raises `SettingsError` for another table.
+    right the rounds per run that it would have saved, or cut off. Raises `SettingsError` for another table.
     """
     check_columns(
         table,
@@ -89,7 +89,7 @@ def survey(table: pd.DataFrame) -> Figure:
 
 
 def _draw(shares: Axes, rounds: Axes, rows: Sequence[dict[Any, Any]], one: Series) -> Any:
-    """Draw one kind of runs in both panels and return its look for the legend; None if there are none of them."""
+    """Draw a series in both panels and return its legend entry, if it has any values."""
     drawn = None
     for axes, column in ((shares, one.share), (rounds, one.rounds)):
         for y, row in enumerate(rows):
@@ -104,7 +104,7 @@ def _draw(shares: Axes, rounds: Axes, rows: Sequence[dict[Any, Any]], one: Serie
 
 
 def _names(rows: Sequence[dict[Any, Any]]) -> list[str]:
-    """Return what tells each variant from the others; of a single one its policy."""
+    """Return each variant's distinguishing columns; a single variant is named by its policy."""
     differing = [name for name in VARIANT if len({row[name] for row in rows}) > 1] or ["policy"]
     return [", ".join(f"{name} {row[name]}" for name in differing) for row in rows]
 

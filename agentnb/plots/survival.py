@@ -1,4 +1,4 @@
-"""Rounds until a loop: the share of runs that have had one after each round."""
+"""Rounds until a loop: the share of runs with a loop, by round."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TITLE = "Rounds until a loop"
 LOOPS = ("loop", "stall")
 TASK_TAG = "task:"
-"""Begins the tag of a run that names its task."""
+"""Prefix of the tag that names a run's task."""
 RESAMPLES = 500
 MIN_UNITS = 6
 
@@ -32,16 +32,16 @@ END: TypeAlias = Literal["loop", "completed", "censored"]
 
 
 class RunEnd(NamedTuple):
-    """How a run left the risk of a loop: by one, by completing without one, or unknown after a limit or a stop."""
+    """End of a run's time at risk: a loop, completion without a loop, or censoring by a limit or a stop."""
 
     unit: Hashable
-    """Its task, or cluster of tasks: its runs are no evidence of their own."""
+    """Its task, or cluster of tasks, whose runs are not independent."""
     round: int
     end: END
 
 
 class Step(NamedTuple):
-    """What is known after a round with a loop: how many runs were at risk, and the share with a loop with its interval."""
+    """State after a round with a loop: the runs at risk, and the share with a loop with its interval."""
 
     round: int
     at_risk: int
@@ -59,7 +59,7 @@ class Arm(NamedTuple):
 
     @property
     def label(self) -> str:
-        """How the legend names its curve."""
+        """The name of its curve in the legend."""
         if not self.name:
             return "with a loop"
         loops = sum(end.end == "loop" for end in self.ends)
@@ -67,13 +67,14 @@ class Arm(NamedTuple):
 
 
 def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterable[str] = LOOPS) -> Figure:
-    """Draw the share of runs in which something was found, by round (cumulative incidence), with intervals of 95 per cent.
+    """Draw the share of runs with a finding, by round (cumulative incidence), with intervals of 95 per cent.
 
-    A run that completed without a finding has none in later rounds either. One that ended in another way, as at a limit, is
-    censored there: it says nothing about later rounds. Intervals come from resampled tasks, or clusters of tasks.
-    Takes what the tables take, results of an experiment, or comparisons. Variants have a curve each; those of runs are told by
-    their tags ``variant:NAME``. ``families``: the findings that count. Of results and comparisons, loops are those of
-    `tables.loops`, whatever ``preset`` and ``families`` are.
+    A run that completed without a finding has none in later rounds either. A run that ended otherwise, as at a limit, is
+    censored there: its later rounds are unknown. Intervals come from resampled tasks, or clusters of tasks.
+
+    Takes what the tables take, results of an experiment, or comparisons. Each variant has a curve; runs are grouped by their
+    tags ``variant:NAME``. ``families``: the findings that count. For results and comparisons, loops are those of
+    `tables.loops`, whatever ``preset`` and ``families``.
     """
     arms, heading = _arms(source, preset, {*families})
     if not arms:
@@ -101,10 +102,10 @@ def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterab
 
 
 def _arms(source: ArmSource, preset: Detectors, families: set[str]) -> tuple[list[Arm], str]:
-    """Return the arms that have rounds, and the heading of their figure."""
+    """Return the arms with rounds, and the figure's heading."""
     rows = rows_by_variant(source)
     if rows is None:
-        runs = load_traces(source)  # type: ignore[arg-type]  # no results or comparisons
+        runs = load_traces(source)  # type: ignore[arg-type]  # neither results nor comparisons
         candidates = [Arm(name, _ends(group, preset, families)) for name, group in runs_by_tag(runs).items()]
     else:
         candidates = [Arm(name, ends_of(group)) for name, group in rows.items()]
@@ -118,12 +119,12 @@ def _arms(source: ArmSource, preset: Detectors, families: set[str]) -> tuple[lis
 
 
 def _draw(axes: Axes, arm: Arm, steps: list[Step], place: int, arms: int) -> tuple[list[Any], list[Any]]:
-    """Draw the curve of an arm and its censored runs, and return what the legend shows of both."""
+    """Draw an arm's curve and its censored runs, and return the legend entries of both."""
     color, _, dashes = SIGNS[place]
     rounds = [0, *[step.round for step in steps], max(end.round for end in arm.ends)]
     shares, lows, highs = ([0.0, *[getattr(step, name) for step in steps]] for name in ("share", "low", "high"))
     axes.fill_between(rounds, [*lows, lows[-1]], [*highs, highs[-1]], step="post", color=color, alpha=0.15, linewidth=0)
-    thick = 1.5 + 0.8 * (arms - 1 - place)  # those below are thicker: of equal curves all can be seen
+    thick = 1.5 + 0.8 * (arms - 1 - place)  # lower curves are thicker, so that equal curves all show
     line = axes.step(
         rounds, [*shares, shares[-1]], dashes, where="post", color=color, label=arm.label, linewidth=thick
     )  # fmt: skip
@@ -134,7 +135,7 @@ def _draw(axes: Axes, arm: Arm, steps: list[Step], place: int, arms: int) -> tup
 
 
 def _ends(runs: Iterable[Run], preset: Detectors, families: set[str]) -> list[RunEnd]:
-    """Return the ends of runs that have rounds, each a unit of its own unless a tag names its task."""
+    """Return the ends of runs with rounds; each run is a unit, unless a tag names its task."""
     ends = []
     for run in runs:
         first_round = min([finding.last + 1 for finding in findings(run, preset) if finding.family in families], default=None)
@@ -144,7 +145,7 @@ def _ends(runs: Iterable[Run], preset: Detectors, families: set[str]) -> list[Ru
 
 
 def ends_of(rows: Iterable[ArmRow]) -> list[RunEnd]:
-    """Return the ends of runs that have rounds, by their cluster, else by their task."""
+    """Return the ends of runs with rounds, by cluster or task."""
     return [_end(row.cluster_key, row.rounds, row.loop_round, is_completed=row.is_completed) for row in rows if row.rounds]
 
 
@@ -153,9 +154,10 @@ def _end(unit: Hashable, rounds: int, loop: int | None, *, is_completed: bool) -
 
 
 def cumulative_incidence(ends: Sequence[RunEnd]) -> list[Step]:
-    """Return the share with a loop after each round that has one, with intervals from 500 resamples of the units.
+    """Return the share with a loop after each round with a new loop, with intervals from 500 resamples of the units.
 
-    They say nothing under 6 units. Sources: Aalen and Johansen (1978), Scandinavian Journal of Statistics 5; Efron (1979).
+    Under 6 units the intervals are 0 to 1. Sources: Aalen and Johansen (1978), Scandinavian Journal of Statistics 5; Efron
+    (1979).
     """
     import numpy as np
 
@@ -174,7 +176,7 @@ def cumulative_incidence(ends: Sequence[RunEnd]) -> list[Step]:
 
 
 def count_ends(ends: Iterable[RunEnd], units: Sequence[Hashable], last: int | None = None) -> Any:
-    """Return for each unit, in this order, and each round to the last its runs at risk, with a loop, and completing."""
+    """Return counts by unit (in this order) and by round up to the last: runs at risk, with a loop, and completing."""
     import numpy as np
 
     all_ends = [*ends]
@@ -189,7 +191,7 @@ def count_ends(ends: Iterable[RunEnd], units: Sequence[Hashable], last: int | No
 
 
 def incidence(counts: Any) -> Any:
-    """Return the share with a loop after each round, of counts at risk, with a loop, and completing."""
+    """Return the share with a loop after each round, from counts of runs at risk, with a loop, and completing."""
     import numpy as np
 
     at_risk, loops, completed = np.moveaxis(counts, -2, 0)

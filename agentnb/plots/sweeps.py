@@ -1,4 +1,4 @@
-"""How good a detector is for each value of a threshold."""
+"""Quality of a detector for each value of a threshold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timeline of a run: what happened when, round by round, in a lane for the model, each tool and each kind of wait."""
+"""Timeline of a run, round by round, with a lane for the model, each tool and each kind of wait."""
 
 from __future__ import annotations
 
@@ -70,19 +70,19 @@ OUTCOMES = {
     OPEN: Look("no result", WHITE, "..."),
 }
 MARKS = {"message from you": ("v", GREEN), "loop found": ("D", VERMILLION), "finding": ("s", PURPLE)}
-"""Marker and colour of what has no duration."""
+"""Marker and colour of points in time."""
 TITLE = "Timeline of a run"
 OTHERS = "others"
 _UNITS = ((3 * 3_600, "hours", 3_600), (180, "minutes", 60), (0, "seconds", 1))
-"""From how many seconds on a unit is used, its name and its seconds."""
+"""Units of time: from this many seconds on, the name, and its length in seconds."""
 
 
 def timeline(run: RunSource) -> Figure:
-    """Draw when the model, each tool and each wait began and ended, round by round.
+    """Draw the start and end of each model call, tool call and wait, round by round.
 
-    Takes one run, or the path of its log; raises `SettingsError` for several. The horizontal axis is the time since the run
-    began, without the time in which no process worked on it; without recorded times it counts rounds, and the plot says so.
-    Tools are in the order of their first call, the less called of more than 15 in one lane. A failed part has a cross.
+    Takes a single run, or the path of its log; raises `SettingsError` for several. The horizontal axis is the time since the
+    run began, without time in which no process worked on it; without recorded times it counts rounds, and the plot says so.
+    Tools are in the order of their first call; of more than 15, the least called share a lane. A failed part has a cross.
     """
     run = one_run(run, "timeline")
     if not run.rounds:
@@ -115,7 +115,7 @@ def _drawn(run: Run, found: Spans) -> Figure:
 
 
 def _few_lanes(spans: list[Span]) -> list[Span]:
-    """Put the calls of all but the most called tools into one lane."""
+    """Merge all but the most called tools into one lane."""
     counts = Counter(_lane(span) for span in spans if span.is_tool)
     if len(counts) <= MAX_BARS:
         return [span._replace(lane=_lane(span)) for span in spans]
@@ -125,7 +125,7 @@ def _few_lanes(spans: list[Span]) -> list[Span]:
 
 
 def _lane(span: Span) -> str:
-    """Return the lane of a span; a tool may be called like another lane."""
+    """Return the lane of a span; a tool may have the name of another lane."""
     return f"{span.lane} (tool)" if span.is_tool and (span.lane in LANES or span.lane in MARKS) else span.lane
 
 
@@ -138,7 +138,7 @@ def _lanes(spans: list[Span]) -> list[str]:
 
 
 def _draw_rounds(axes: Axes, found: Spans, end: float) -> None:
-    """Shade every other round, and number as many as there is room for."""
+    """Shade every other round, and number as many as fit."""
     free = 0.0
     numbered = set(whole_ticks(1, len(found.rounds)))
     for number, start, last in found.rounds:
@@ -160,7 +160,7 @@ def _draw_rounds(axes: Axes, found: Spans, end: float) -> None:
 
 
 def _draw_spans(axes: Axes, spans: list[Span], lanes: list[str]) -> list[Look]:
-    """Draw the bars and return the looks that were used, for the legend."""
+    """Draw the bars and return their looks, for the legend."""
     groups: dict[tuple[str, Look], list[Span]] = {}
     for span in spans:
         groups.setdefault((span.lane, _look(span)), []).append(span)

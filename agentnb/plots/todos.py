@@ -1,4 +1,4 @@
-"""The burn-down of todos: how many are open after each round, and who changed them."""
+"""Burn-down of todos: the number open after each round, and who changed the list."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TITLE = "Open todos, by round"
 
 
 class Change(NamedTuple):
-    """A change of a todo list: in which round (0: before the first), by whom, and what is open since."""
+    """A change of a todo list: its round (0: before the first), its author, and the open todos since."""
 
     round: int
     by: str
@@ -47,9 +47,9 @@ class Change(NamedTuple):
 def todos(source: RunSource) -> Figure:
     """Draw the open todos after each round, as steps.
 
-    Takes what the tables take. Of one run, also how long the whole list is, who changed it (the model, or you and your code),
-    and the rounds with todo violations. Of several: a line each; more than six are drawn behind their median, for which a run
-    that has ended keeps its last count. Runs without todos are left out, and counted in a note.
+    Takes what the tables take. For a single run, also the length of the whole list, who changed it (the model, or you and your
+    code), and the rounds with todo violations. For several: a line each; more than six are drawn behind their median, for which
+    a finished run keeps its last count. Runs without todos are omitted, and counted in a note.
     """
     runs = load_traces(source)
     kept = [(run, history) for run in runs if (history := changes(run))]
@@ -74,7 +74,7 @@ def todos(source: RunSource) -> Figure:
 
 
 def changes(run: Run) -> list[Change]:
-    """Return the changes of the run's list, in order, from the list it began with; none if it never had one."""
+    """Return the changes of the run's list, in order, beginning with its initial list; empty if it never had one."""
     started = todos_at_start(run)
     history = [Change(0, "", len(open_todos(started)), len(started))] if started else []
     for index, change in todo_changes(run):
@@ -85,7 +85,7 @@ def changes(run: Run) -> list[Change]:
 
 
 def after_rounds(run: Run, found: list[Change]) -> dict[int, float]:
-    """Return how many todos were open after each round, from the first in which there was a list."""
+    """Return the number of open todos after each round, from the first with a list."""
     open_after = {change.round: change.open for change in found}
     values: dict[int, float] = {}
     current = found[0].open
@@ -127,7 +127,7 @@ def _draw_one(axes: Axes, run: Run, found: list[Change]) -> list[object]:
                 markersize=6,
                 clip_on=False,
             )
-    broken = [row.index + 1 for row in run.rounds if row.todo_violations and row.index + 1 in values]
+    broken = [run_round.index + 1 for run_round in run.rounds if run_round.todo_violations and run_round.index + 1 in values]
     if broken:
         looks += axes.plot(
             broken, [values[at] for at in broken], "x", color=VERMILLION, markersize=10, markeredgewidth=2, zorder=6,

@@ -1,4 +1,4 @@
-"""Tokens by round, against the context window of the model."""
+"""Tokens by round, against the model's context window."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 TITLE = "Tokens of each round, against the context window"
 CACHED, INPUT, OUTPUT = Look("input from the cache", SKY), Look("input", BLUE), Look("output", ORANGE, "///")
 WORTH_A_LINE = 0.1
-"""The share of the window that the largest round must fill: below, a line for the window would press the bars to the ground."""
+"""Share of the window that the largest round must fill; below it, a line for the window would flatten the bars."""
 
 
 class RoundTokens(NamedTuple):
-    """The tokens of a round's request and reply; None where they are not recorded."""
+    """The tokens of a round's request and reply; None if not recorded."""
 
     number: int
     input: int | None
@@ -48,21 +48,21 @@ class RoundTokens(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether any of them is known."""
+        """True if any of them is known."""
         return self.input is not None or self.output is not None
 
     @property
     def total(self) -> int:
-        """All that is known."""
+        """All known tokens."""
         return (self.input or 0) + (self.output or 0)
 
 
 def tokens(source: RunSource, *, window: int | None = None) -> Figure:
     """Draw input and output tokens of each round against the model's context window, and mark compactions.
 
-    Takes what the tables take. ``window``: tokens of the context window; else the one in the run's settings, or that of the
-    price table for its model. It is a line where the largest round fills a tenth of it, else a note. Of several runs: a line
-    each with the sum of input and output; more than six are drawn behind their median.
+    Takes what the tables take. ``window``: tokens of the context window; by default the one in the run's settings, or that of
+    the price table for its model. It is drawn as a line if the largest round fills a tenth of it, otherwise mentioned in a
+    note. For several runs: a line each with the sum of input and output; more than six are drawn behind their median.
     """
     runs = load_traces(source)
     kept = [(run, counts) for run in runs if _is_known(counts := round_tokens(run))]
@@ -93,11 +93,11 @@ def tokens(source: RunSource, *, window: int | None = None) -> Figure:
 
 def round_tokens(run: Run) -> list[RoundTokens]:
     """Return the tokens of each round of the run."""
-    return [_of(row) for row in run.rounds]
+    return [_of(run_round) for run_round in run.rounds]
 
 
 def window_of(run: Run) -> int | None:
-    """Return the context window of the run's model, in tokens; None if it is not known."""
+    """Return the context window of the run's model, in tokens; None if unknown."""
     history = run.settings.get("history")
     own = history.get("window") if isinstance(history, dict) else None
     if isinstance(own, int) and not isinstance(own, bool) and own > 0:
@@ -120,7 +120,7 @@ def _of(one: WorkflowRound) -> RoundTokens:
         return RoundTokens(number, None, None, 0)
     whole = one.metadata.get(CONTEXT_TOKENS)
     spent = usage.input
-    if isinstance(whole, int) and usage.input is not None:  # several calls made the reply: what the last of them was sent
+    if isinstance(whole, int) and usage.input is not None:  # several calls made the reply: the last one's input
         spent = max(0, whole - (usage.output or 0))
     return RoundTokens(number, spent, usage.output, min(usage.cache_read or 0, spent or 0))
 
@@ -152,13 +152,15 @@ def _draw_one(axes: Axes, run: Run, found: list[RoundTokens]) -> list[Any]:
 
 
 def _draw_compactions(axes: Axes, run: Run) -> list[Any]:
-    compacted = [row for row in run.rounds if any(compaction.compacted is not None for compaction in row.compactions)]
+    compacted = [
+        run_round for run_round in run.rounds if any(compaction.compacted is not None for compaction in run_round.compactions)
+    ]
     look: dict[str, Any] = {"color": PURPLE, "linestyle": (0, (4, 2)), "linewidth": 1.6, "label": "compaction"}
-    return [axes.axvline(row.index + 0.5, **look) for row in compacted][:1]
+    return [axes.axvline(run_round.index + 0.5, **look) for run_round in compacted][:1]
 
 
 def _draw_window(axes: Axes, window: int | None, share: float | None, top: int) -> tuple[list[Any], list[str]]:
-    """Draw the window, and the share of it above which the conversation is compacted; return lines and notes."""
+    """Draw the window, and the share of it that triggers compaction; return lines and notes."""
     if window is None:
         return [], ["The model's context window is not known: plots.tokens(run, window=...) draws it"]
     if top < WORTH_A_LINE * window:
@@ -171,7 +173,7 @@ def _draw_window(axes: Axes, window: int | None, share: float | None, top: int) 
 
 
 def _share(kept: list[tuple[Run, list[RoundTokens]]]) -> float | None:
-    """Return the share of the window above which all these runs compact; None if they differ or do not."""
+    """Return the share of the window that triggers compaction in all these runs; None if it differs or is missing."""
     shares = {history.get("share") if isinstance(history := run.settings.get("history"), dict) else None for run, _ in kept}
     share = shares.pop() if len(shares) == 1 else None
     return share if isinstance(share, float) and 0 < share < 1 else None
@@ -184,6 +186,6 @@ def _notes(runs: list[Run], kept: list[tuple[Run, list[RoundTokens]]]) -> list[s
     unknown = sum(not count.known for _, counts in kept for count in counts)
     if unknown:
         notes.append(f"Not recorded: the tokens of {counted(unknown, 'round')}")
-    if any(row.usage is not None and row.usage.estimated for run, _ in kept for row in run.rounds):
+    if any(run_round.usage is not None and run_round.usage.estimated for run, _ in kept for run_round in run.rounds):
         notes.append("Estimated by agentnb, at least in part: the model did not report all counts")
     return notes

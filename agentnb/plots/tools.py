@@ -1,4 +1,4 @@
-"""Tool calls by tool: how often each was called, and how the calls ended."""
+"""Tool calls by tool, and their outcomes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OUTCOMES = (SUCCEEDED, FAILED, SKIPPED, OPEN)
 
 
 class ToolCalls(NamedTuple):
-    """The calls of one tool: how many ended in each way, and the seconds of those whose time is known."""
+    """The calls of a tool: their number by outcome, and the seconds of those with a known duration."""
 
     name: str
     counts: Counter[Look]
@@ -53,7 +53,7 @@ class ToolCalls(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Failed calls and time, as far as there are any."""
+        """Failed calls and duration, where known."""
         failed = self.counts[FAILED]
         parts = [f"{failed:,} of {self.calls:,} failed" if failed else f"{self.calls:,}"]
         if self.seconds is not None and self.seconds >= 0.05:
@@ -62,10 +62,10 @@ class ToolCalls(NamedTuple):
 
 
 def tools(source: RunSource) -> Figure:
-    """Draw how often each tool was called, and how the calls ended: succeeded, failed, not run, or without a result.
+    """Draw the number of calls of each tool by outcome: succeeded, failed, not run, or without a result.
 
-    Takes what the tables take. Calls that a gate, a limit or you kept from running are "not run". The label of a bar also
-    says how many seconds the calls took, where that is known. The most called come first; more than 15 tools are summed up.
+    Takes what the tables take. Calls that a gate, a limit or you blocked are "not run". A bar's label also has the calls'
+    seconds, if known. The most called come first; the least called of more than 15 tools are summed up.
     """
     runs = load_traces(source)
     tool_calls = tool_calls_of(runs)
@@ -86,7 +86,7 @@ def tools(source: RunSource) -> Figure:
 
 
 def tool_calls_of(runs: list[Run]) -> list[ToolCalls]:
-    """Return the calls of each tool, the most called first; those that tools made themselves are among them."""
+    """Return the calls of each tool, most called first, including calls made by tools."""
     counts: defaultdict[str, Counter[Look]] = defaultdict(Counter)
     seconds: dict[str, float] = {}
     for run in runs:

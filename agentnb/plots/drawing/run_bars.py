@@ -16,13 +16,13 @@ class RunBar(NamedTuple):
 
     name: str
     look: Look | None
-    """None for groups that have no bar of their own."""
+    """None for the bar that sums up the remaining groups."""
     runs: int
     label: str
 
 
 def draw_run_bars(title: str, about: str, bars: Sequence[RunBar], looks: Iterable[Look], xlabel: str = "runs") -> Figure:
-    """Return the figure of these bars, from the top; ``looks``: those of the legend, in its order."""
+    """Return a figure of these bars, from the top. ``looks``: possible entries of the legend, in order."""
     with plot_style():
         figure, (axes,) = panels(0.7 + 0.27 * len(bars))
         for y, bar in enumerate(bars):

@@ -1,4 +1,4 @@
-"""When each part of a run took place: its timeline in seconds, which the plot draws. It draws nothing itself."""
+"""Spans of a run's parts on its timeline, in seconds, without any drawing."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from agentnb.core.run.timeline import CLARIFY_BLANK, Attempt, Compaction, ModelC
 from agentnb.detect.run import Run
 
 MODEL, RETRY, COMPACTION, SIDE_CALL, QUESTION, PAUSE = "model", "wait to retry", "compaction", "side calls", "you", "paused"
-"""The lanes besides those of the tools."""
+"""Lanes other than the tools'."""
 OK, FAILED, SKIPPED, OPEN = "ok", "failed", "not run", "no result"
-"""How a call ended."""
+"""Outcomes of a call."""
 
 
 class Span(NamedTuple):
-    """A part of a run, from ``start`` to ``end``: seconds, or rounds where no times are known."""
+    """A part of a run, from ``start`` to ``end``: seconds, or rounds if no times are known."""
 
     lane: str
-    """One of those above, or the name of a tool."""
+    """A lane above, or the name of a tool."""
     start: float
     end: float
     outcome: str = OK
@@ -32,41 +32,41 @@ class Span(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """The parts of a run, and the rounds (number, start and end) they belong to."""
+    """The parts of a run, and its rounds (number, start and end)."""
 
     spans: list[Span]
     rounds: list[tuple[int, float, float]]
     marks: list[tuple[str, float]]
-    """What has no duration: messages of the person, and repetitions that were found."""
+    """Points in time: messages of the person, and detected repetitions."""
     timed: bool
     cuts: list[float]
-    """Where time without a process, between a kernel's death and the recovery, is left out."""
+    """Positions of omitted time without a process, between a kernel's death and the recovery."""
     inferred: bool = False
-    """Whether starts are missing, so that a part begins where the one before it ended."""
+    """True if starts are missing, so that a part begins at the previous one's end."""
 
 
 def spans_of(run: Run) -> Spans:
-    """Return the parts of the run on the clock; without times, in order, each round equally wide."""
+    """Return the run's parts on the clock or, without times, in order, with rounds of equal width."""
     return _Clock(run).spans() if has_times(run) else _in_order(run)
 
 
 def has_times(run: Run) -> bool:
-    """Return whether the end of every reply and tool call is known, and time passes at all."""
+    """True if the ends of all replies and tool calls are known, and time passes at all."""
     end_times = [event.at for event in run.events if isinstance(event, e.ModelReplied | e.ToolFinished)]
     times = [event.at for event in run.events if event.at is not None]
     return None not in end_times and len(times) > 1 and max(times) > min(times)
 
 
 class _Clock:
-    """Puts the timeline of a run whose times are known on the clock, in seconds since its first event."""
+    """Places the parts of a run with known times on the clock, in seconds since its first event."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._zero = min(event.at for event in run.events if event.at is not None)
         self._now: list[float] = []
-        """The time of each event; of an event without one, the latest before it."""
+        """Time of each event; for an event without a time, the last known one."""
         self._latest: list[float] = []
-        """The latest time up to each event."""
+        """Latest time up to each event."""
         last = 0.0
         for event in run.events:
             self._now.append(last if event.at is None else self._seconds(event.at))
@@ -74,7 +74,7 @@ class _Clock:
             self._latest.append(last)
         self._last = last
         self._after_waits: dict[int, float | None] = {}
-        """By the number of a retry, when its attempt began; None if its wait was cut short, and no attempt was made."""
+        """Start of each retry's attempt, by its ``seq``; None if its wait was cut short without an attempt."""
         self._found: list[Span] = []
         self._rounds: list[tuple[int, float, float]] = []
         self._inferred = False
@@ -120,7 +120,7 @@ class _Clock:
             self._rounds.append((part.begun.index + 1, start, end))
 
     def _add_wait(self, wait: Wait) -> None:
-        """Add the wait until it was over, or was cut short; then no other attempt was made, unless a reply came."""
+        """Add the wait until its end or interruption. Interrupted, it led to no attempt, unless a reply came."""
         retry = wait.begun
         start = self._at(retry)
         planned = start + retry.seconds
@@ -160,7 +160,7 @@ class _Clock:
             self._add(tool.call.name, self._at(begun), end, OPEN, is_tool=True)
 
     def _start(self, start: float | None, seconds: float | None, now: float, *, inferred: bool) -> float:
-        """Return when a part began that ends now: as recorded, else by its seconds, else where the part before it ended."""
+        """Return the start of a part that ends at ``now``: as recorded, by its seconds, or the previous part's end."""
         if start is None or (inferred and seconds is not None):
             return now - (seconds or 0.0)
         self._inferred |= inferred
@@ -170,7 +170,7 @@ class _Clock:
         self._found.append(Span(lane, max(0.0, min(start, end)), end, outcome, is_tool))
 
     def _messages(self) -> list[tuple[str, float]]:
-        """Return the marks of what the person said since the first round."""
+        """Return marks for the person's messages since the first round."""
         events = dropwhile(lambda event: not isinstance(event, e.RoundStarted), self._run.events)
         return [("message from you", self._at(event)) for event in events if event.person_message is not None]
 
@@ -182,12 +182,12 @@ class _Clock:
                 yield Span(QUESTION, start, max(start, end), OPEN if question.closed_at is None else OK)
 
     def _end_of(self, index: int) -> float:
-        """Return when the round with this index ended."""
+        """Return the end of the round with this index."""
         return self._rounds[index][2] if 0 <= index < len(self._rounds) else self._last
 
 
 def _without_gaps(whole: Spans, gaps: list[tuple[float, float]]) -> Spans:
-    """Leave out the time in which no process worked on the run."""
+    """Omit the time in which no process worked on the run."""
     if not gaps:
         return whole
 
@@ -203,7 +203,7 @@ def _without_gaps(whole: Spans, gaps: list[tuple[float, float]]) -> Spans:
 
 
 def _in_order(run: Run) -> Spans:
-    """Return the parts in their order: of a round from ``n - 0.5`` to ``n + 0.5``, all equally wide."""
+    """Return the parts in order, each round from ``n - 0.5`` to ``n + 0.5`` with parts of equal width."""
     spans: list[Span] = []
     rounds = []
     for number, run_round in enumerate(run.rounds, 1):
@@ -230,7 +230,7 @@ def _outcome(result: ToolResult) -> str:
 
 
 def _repetitions(run: Run) -> Iterable[tuple[str, int]]:
-    """Yield for each finding of the run its mark and its last round."""
+    """Yield the mark and the last round of each of the run's findings."""
     for loop in run.loops:
         yield "loop found", loop.last
     for finding in run.findings:

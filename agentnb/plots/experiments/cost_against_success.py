@@ -1,4 +1,4 @@
-"""Cost against success: what a run of each variant costs, and how often it does its task."""
+"""Cost against success, by variant."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 TITLE = "Cost against success"
 CLOSE = 0.5
-"""Share of the largest value above which all of them are close together."""
+"""If the smallest value exceeds this share of the largest, the axis does not begin at 0."""
 
 
 class VariantPoint(NamedTuple):
-    """A variant: what its runs cost, and how they did."""
+    """A variant with the cost and success of its runs."""
 
     name: str
     runs: int
@@ -32,10 +32,10 @@ class VariantPoint(NamedTuple):
 
 
 def cost_against_success(results: ResultsLike) -> Figure:
-    """Draw each variant at the mean cost of its runs and the mean of the primary, both with intervals of 95 per cent.
+    """Draw each variant at its mean cost per run and its mean of the primary, with intervals of 95 per cent.
 
-    Takes the results of an experiment. Where cost is 0 or unknown, tokens are drawn, and the figure says so. With several runs
-    of a task, intervals are by task. Raises `SettingsError` while the results are covered.
+    Takes the results of an experiment. If cost is 0 or unknown, tokens are drawn, and the figure says so. With several runs per
+    task, intervals are by task. Raises `SettingsError` while the results are covered.
     """
     if not is_results(results):
         raise SettingsError(
@@ -48,7 +48,7 @@ def cost_against_success(results: ResultsLike) -> Figure:
     means = results.means()
     points = []
     for name, group in rows.items():
-        spent = sorted(task_means(group, measure).values())  # resampled, any order of runs gives the same interval
+        spent = sorted(task_means(group, measure).values())  # sorted, so that resampling does not depend on the order of runs
         points.append(VariantPoint(name, len(group), mean_interval(spent), means[name]))
     complete = [point for point in points if point.spent.value is not None and point.success.value is not None]
     heading = f"{results.primary}: n = {counted(len(results.rows), 'run')}"
@@ -76,7 +76,7 @@ def cost_against_success(results: ResultsLike) -> Figure:
 
 
 def _draw(axes: Axes, one: VariantPoint, label: str, place: int, variants: int) -> Any:
-    """Draw a variant with its two intervals, and return its mark for the legend."""
+    """Draw a variant with its two intervals, and return its marker for the legend."""
     color, marker = MARKED[place]
     x, y = one.spent.value, one.success.value
     assert x is not None and y is not None, "variants without a value are not drawn"
@@ -84,14 +84,14 @@ def _draw(axes: Axes, one: VariantPoint, label: str, place: int, variants: int) 
         axes.hlines(y, one.spent.low, one.spent.high, color=color, linewidth=1.4)
     if one.success.low is not None and one.success.high is not None:
         axes.vlines(x, one.success.low, one.success.high, color=color, linewidth=1.4)
-    size = 8.0 + min(variants - 1 - place, 4)  # those below are larger: of equal points all can be seen
+    size = 8.0 + min(variants - 1 - place, 4)  # lower points are larger, so that equal points all show
     look: dict[str, Any] = {"color": color, "markersize": size, "clip_on": False, "zorder": 3, "markeredgecolor": WHITE}
     (mark,) = axes.plot([x], [y], marker, linestyle="none", label=label, **look)
     return mark
 
 
 def _scale_spent(axes: Axes, shown: Sequence[VariantPoint], what: str) -> None:
-    """Give what runs cost an axis from 0, or around its values where these are close together."""
+    """Scale the axis of costs from 0, or around its values if they are close together."""
     ends = [end for point in shown for end in point.spent if end is not None]
     low, high = min(ends), max(ends)
     pad = 0.15 * (high - low) or 0.1 * high
@@ -100,7 +100,7 @@ def _scale_spent(axes: Axes, shown: Sequence[VariantPoint], what: str) -> None:
 
 
 def _scale_success(axes: Axes, shown: Sequence[VariantPoint], primary: str) -> None:
-    """Give the primary an axis from 0 to 1, or as far as its values go."""
+    """Scale the axis of the primary from 0 to 1, or to its range of values."""
     ends = [end for point in shown for end in point.success if end is not None]
     unit = f" ({UNITS[primary]})" if UNITS.get(primary, primary) != primary else ""
     amounts(axes, "y", 1.0 if max(ends) <= 1 else 1.08 * max(ends), low=min(0.0, 1.08 * min(ends)))

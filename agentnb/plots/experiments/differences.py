@@ -33,17 +33,17 @@ if TYPE_CHECKING:
 
 TITLE = "Differences between variants"
 BESIDE = 0.24
-"""How far below its interval a minimum detectable effect is drawn."""
+"""Offset of a minimum detectable effect below its interval, in rows."""
 _CHARACTERS = 46
-"""Characters of a line beside the intervals."""
+"""Maximum characters of a line beside the intervals."""
 
 
 def differences(comparisons: Comparisons) -> Figure:
     """Draw the difference of each comparison with its interval of 95 per cent, and 0.
 
-    Takes what `agentnb.compare` returns: a comparison or several, of one primary or of checks. An interval that holds 0 has the
-    minimum detectable effect beside it: as far as the comparison could see. One without a number says what is missing. Raises
-    `SettingsError` for measures of different units.
+    Takes what `agentnb.compare` returns: a comparison or several, of one primary or of checks. An interval that contains 0 is
+    shown with the minimum detectable effect. A comparison without a number says what is missing. Raises `SettingsError` for
+    measures of different units.
     """
     rows = comparisons_of(comparisons, "differences")
     if not rows:
@@ -81,7 +81,7 @@ def differences(comparisons: Comparisons) -> Figure:
 
 
 def holds_zero(one: ComparisonLike) -> bool:
-    """Return whether the interval holds 0, so that no difference is shown."""
+    """True if the interval contains 0, so that no difference is shown."""
     return one.interval is not None and one.interval[0] <= 0 <= one.interval[1]
 
 
@@ -107,7 +107,7 @@ def _reach(rows: Sequence[ComparisonLike]) -> float:
 
 
 def _draw(axes: Axes, place: int, one: ComparisonLike, drawn: dict[str, Any]) -> None:
-    """Draw a comparison in its row, and add to ``drawn`` what the legend shows."""
+    """Draw a comparison in its row, and add its legend entries to ``drawn``."""
     if one.difference is None or one.missing:
         return
     is_shown = one.interval is None or not holds_zero(one)
@@ -124,7 +124,7 @@ def _draw(axes: Axes, place: int, one: ComparisonLike, drawn: dict[str, Any]) ->
 
 
 def _beside(one: ComparisonLike) -> list[str]:
-    """Return the numbers of a comparison, or what is missing, line by line."""
+    """Return the lines beside a comparison: its numbers, or the reason they are missing."""
     if one.difference is None or one.missing:
         return [f"n = {counted(one.tasks, 'task')}", *textwrap.wrap(clean(one.missing), _CHARACTERS)]
     p_value = one.p_value if one.p_adjusted is None else one.p_adjusted
@@ -136,5 +136,5 @@ def _beside(one: ComparisonLike) -> list[str]:
 
 
 def _signed(value: float) -> str:
-    """Return the number with its sign and three digits; what rounding left of 0 is 0."""
+    """Format a number with its sign and three digits; a rounding error around 0 becomes 0."""
     return f"{round(value, 12) + 0.0:+.3g}"

@@ -1,4 +1,4 @@
-"""Flips: which tasks passed in one variant only, in both, or in neither."""
+"""Flips: tasks that passed in one variant only, in both, or in neither."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 TITLE = "Tasks that flip between variants"
 MAX_TASKS = 120
-"""Tasks that are drawn: those that differ most come first."""
+"""Maximum tasks drawn; those that differ most are kept."""
 MAX_NAMED = 60
-"""Tasks whose names fit below them."""
+"""Maximum tasks whose names fit below the bars."""
 _CHARACTER_PIXELS = 7
 
 
 class TaskShares(NamedTuple):
-    """A task, and the share of its runs that passed in each variant."""
+    """A task and the share of its runs that passed in each variant."""
 
     task: str
     a: float
@@ -48,17 +48,17 @@ class TaskShares(NamedTuple):
 
     @property
     def group(self) -> int:
-        """The place of its group: passed in a only or more often, in both alike, in neither, in b only or more often."""
+        """The index of its group: passed in a only or more often, in both alike, in neither, in b only or more often."""
         if self.a != self.b:
             return 0 if self.a > self.b else 3
         return 1 if self.a else 2
 
 
 def flips(comparison: ComparisonLike) -> Figure:
-    """Draw which tasks of a comparison passed in its first variant only, in both, in neither, or in its second only.
+    """Draw the tasks of a comparison that passed in its first variant only, in both, in neither, or in its second only.
 
-    A task has a bar up for the first variant and one down for the second, as high as the share of its runs that passed. Tasks
-    with a value in one variant only are left out. Raises `SettingsError` for a primary that is not between 0 and 1.
+    A task has a bar up for the first variant and one down for the second, as high as its share of passed runs. Tasks with a
+    value in one variant only are omitted. Raises `SettingsError` for a primary that is not between 0 and 1.
     """
     compared = one_comparison(comparison, "flips")
     shares, unpaired = _shares(compared)
@@ -98,7 +98,7 @@ def flips(comparison: ComparisonLike) -> Figure:
 
 
 def _shares(one: ComparisonLike) -> tuple[list[TaskShares], int]:
-    """Return the shares of tasks that have a known value in both variants, and how many have not."""
+    """Return the shares of tasks with a known value in both variants, and the number of other tasks."""
     a, b = (task_means(rows, one.primary) for rows in (one.rows_a, one.rows_b))
     paired = [TaskShares(task, a[task], b[task]) for task in a if task in b]
     if any(not 0 <= share <= 1 for task in paired for share in task[1:]):
@@ -111,7 +111,7 @@ def _order(task: TaskShares) -> tuple[int, float, float, str]:
 
 
 def _group_counts(one: ComparisonLike, shares: Sequence[TaskShares]) -> list[tuple[str, int]]:
-    """Return the groups from the left, each with its name and how many tasks it has."""
+    """Return name and number of tasks of each group, from the left."""
     has_repeats = any(share not in (0, 1) for task in shares for share in task[1:])
     a, b = distinct([one.a, one.b], 20)
     only = "more often" if has_repeats else "only"
@@ -120,7 +120,7 @@ def _group_counts(one: ComparisonLike, shares: Sequence[TaskShares]) -> list[tup
 
 
 def _draw_groups(axes: Axes, shown: Sequence[TaskShares], groups: Sequence[tuple[str, int]]) -> None:
-    """Part each group from the next, and name it above its tasks where they are wide enough."""
+    """Draw lines between the groups, and label each one that is wide enough."""
     for index, (name, count) in enumerate(groups):
         columns = [x for x, task in enumerate(shown) if task.group == index]
         if not columns:

@@ -1,4 +1,4 @@
-"""Ledger by round: how many runs of a variant still go on, and what a round of theirs costs."""
+"""Ledger by round: a variant's share of runs still going, and the cost of their rounds."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ TITLE = "Ledger by round"
 
 
 class RunLedger(NamedTuple):
-    """What each round of a run cost, from the first; None where it is unknown."""
+    """Cost and tokens of each round of a run; None if unknown."""
 
     cost: list[float | None]
     tokens: list[float | None]
 
 
 class Point(NamedTuple):
-    """A value of a round with its interval, and the runs that it is of."""
+    """A value of a round with its interval and number of runs."""
 
     round: int
     value: float
@@ -41,11 +41,10 @@ class Point(NamedTuple):
 
 
 def ledger(source: ArmSource) -> Figure:
-    """Draw by round the share of runs that go on to it, and the mean cost of a round, a curve for each variant.
+    """Draw the share of runs that reach each round, and the mean cost of a round, with a curve for each variant.
 
-    Takes what the tables take, results of an experiment, or comparisons; variants of runs are told by their tags
-    ``variant:NAME``. Where cost is 0 or unknown, tokens are drawn. All model calls of a round count; those before the first
-    round count as its own.
+    Takes what the tables take, results of an experiment, or comparisons; runs are grouped by their tags ``variant:NAME``. If
+    cost is 0 or unknown, tokens are drawn. All model calls of a round count; calls before the first round count as part of it.
     """
     arms = {name: [_ledger_of(run) for run in runs if run.rounds] for name, runs in runs_by_variant(source).items()}
     nonempty = {name: runs for name, runs in arms.items() if runs}
@@ -60,7 +59,7 @@ def ledger(source: ArmSource) -> Figure:
         for index, (name, label, sign) in enumerate(signs):
             runs = nonempty[name]
             named = f"{label} (n = {counted(len(runs), 'run')})" if name else counted(len(runs), "run")
-            thick = 1.4 + 0.8 * (len(signs) - 1 - index)  # those below are thicker: of equal curves all can be seen
+            thick = 1.4 + 0.8 * (len(signs) - 1 - index)  # lower curves are thicker, so that equal curves all show
             lines += _draw(shares, goes_on(runs), sign, named, thick)
             means = by_round(runs, measure)
             _draw(spent, means, sign, named, thick)
@@ -83,7 +82,7 @@ def ledger(source: ArmSource) -> Figure:
 
 
 def goes_on(runs: Sequence[RunLedger]) -> list[Point]:
-    """Return the share of runs that have each round."""
+    """Return the share of runs that reach each round."""
     lengths = Counter(len(run.tokens) for run in runs)
     remaining, points = len(runs), []
     for number in range(1, max(lengths) + 1):
@@ -95,18 +94,18 @@ def goes_on(runs: Sequence[RunLedger]) -> list[Point]:
 
 
 def by_round(runs: Sequence[RunLedger], what: str) -> list[Point]:
-    """Return the mean cost or tokens of each round, of the runs that have it and whose value is known."""
+    """Return the mean cost or tokens of each round, over the runs that reach it and have a known value."""
     points = []
     for index in range(max(len(run.tokens) for run in runs)):
         values = [value for run in runs if index < len(run.tokens) and (value := getattr(run, what)[index]) is not None]
-        mean = mean_interval(sorted(values))  # any order of runs gives the same interval
+        mean = mean_interval(sorted(values))  # sorted, so that the interval does not depend on the order of runs
         if mean.value is not None:
             points.append(Point(index + 1, mean.value, mean.low, mean.high, len(values)))
     return points
 
 
 def _draw(axes: Axes, points: Sequence[Point], sign: Sign, label: str, thick: float) -> list[Any]:
-    """Draw the curve of a variant with its band, and return it for the legend."""
+    """Draw a variant's curve with its band, and return it for the legend."""
     bounded = [(point.round, point.low, point.high) for point in points if point.low is not None and point.high is not None]
     lows, highs = [low for _, low, _ in bounded], [high for *_, high in bounded]
     axes.fill_between([number for number, *_ in bounded], lows, highs, color=sign.color, alpha=0.1, linewidth=0)
@@ -117,13 +116,13 @@ def _draw(axes: Axes, points: Sequence[Point], sign: Sign, label: str, thick: fl
 
 
 def _ledger_of(run: Run) -> RunLedger:
-    """Return what each round cost, with all its model calls."""
+    """Return the cost and tokens of each round, over all its model calls."""
     cost: list[float | None] = [0.0] * len(run.rounds)
     tokens: list[float | None] = [0.0] * len(run.rounds)
     for call in model_calls(run):
         usage, index = call.usage, min(call.round or 0, len(run.rounds) - 1)
         if call.failed and usage.cost is None and usage.input is None and usage.output is None:
-            continue  # no reply came: nothing was received
+            continue  # no reply, so no usage
         both = None if usage.input is None or usage.output is None else float(usage.input + usage.output)
         for values, value in ((cost, usage.cost), (tokens, both)):
             total = values[index]
@@ -132,7 +131,7 @@ def _ledger_of(run: Run) -> RunLedger:
 
 
 def _per_run(runs: Sequence[RunLedger], what: str) -> str:
-    """Return the mean of a run, of those of which it is known."""
+    """Return the mean per run, over the runs where it is known."""
     sums = [sum(values) for run in runs if None not in (values := getattr(run, what))]
     if not sums:
         return f"{what} not recorded"

@@ -1,4 +1,4 @@
-"""pass^k: how often k runs of a task all pass, by variant."""
+"""pass^k: the share of tasks of which k runs all pass, by variant."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 TITLE = "Tasks of which k runs all pass (pass^k)"
 STEP = 0.05
-"""How far apart the lines of variants are, so that one does not cover another."""
+"""Horizontal offset between variants, so that their lines do not overlap."""
 
 
 def pass_k(comparisons: Comparisons) -> Figure:
-    """Draw the share of tasks of which k runs all pass, from one run to as many as a task has, for each variant.
+    """Draw the share of tasks of which k runs all pass, for each k up to a task's number of runs and each variant.
 
-    Takes what `agentnb.compare` returns: a comparison or several. Lines and bands are intervals of 95 per cent; a primary that
-    does not pass or fail has none.
+    Takes what `agentnb.compare` returns: a comparison or several. Lines and bands are intervals of 95 per cent. A primary that
+    does not pass or fail has no pass^k.
     """
     by_variant: dict[str, Any] = {}
     rows = comparisons_of(comparisons, "pass_k")
