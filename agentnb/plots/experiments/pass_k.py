@@ -24,24 +24,24 @@ def pass_k(comparisons: Comparisons) -> Figure:
     Takes what `agentnb.compare` returns: a comparison or several. Lines and bands are intervals of 95 per cent. A primary that
     does not pass or fail has no pass^k.
     """
-    by_variant: dict[str, Any] = {}
+    series: dict[str, Any] = {}
     rows = comparisons_of(comparisons, "pass_k")
     for comparison in rows:
         for name, shares in comparison.pass_k.items():
-            by_variant.setdefault(name, shares)
+            series.setdefault(name, shares)
     heading = ", ".join(dict.fromkeys(comparison.primary for comparison in rows)) or "No comparison"
-    if not any(by_variant.values()):
-        sentence = "No task has a run that passed or failed." if by_variant else "The primary does not pass or fail."
+    if not any(series.values()):
+        sentence = "No task has a run that passed or failed." if series else "The primary does not pass or fail."
         return empty(TITLE, heading, sentence if rows else "There are no comparisons.")
-    heading += f": {tasks_range(share.tasks for shares in by_variant.values() for share in shares)}"
-    most = max(share.k for shares in by_variant.values() for share in shares)
+    heading += f": {tasks_range(share.tasks for shares in series.values() for share in shares)}"
+    most = max(share.k for shares in series.values() for share in shares)
     with plot_style():
         figure, (axes,) = panels(3.2)
         drawn = []
-        signs = signs_of([*by_variant])
+        signs = signs_of([*series])
         for index, (name, label, sign) in enumerate(signs):
             offset = (index - (len(signs) - 1) / 2) * STEP
-            shares = by_variant[name]
+            shares = series[name]
             places, values = [share.k + offset for share in shares], [share.value for share in shares]
             bounded = [(at, *share.interval) for at, share in zip(places, shares, strict=True) if share.interval is not None]
             if bounded:
@@ -52,17 +52,15 @@ def pass_k(comparisons: Comparisons) -> Figure:
             drawn += axes.plot(places, values, sign.dashes, label=label, **look)
         axes.set_xlim(0.6, most + 0.4)
         counts = {
-            k: {share.tasks for shares in by_variant.values() for share in shares if share.k == k} for k in range(1, most + 1)
+            k: {share.tasks for shares in series.values() for share in shares if share.k == k} for k in range(1, most + 1)
         }
         is_even = len({*chain(*counts.values())}) == 1
         axes.set_xticks([*counts], [f"{k}" if is_even else f"{k}\n({_range(tasks)})" for k, tasks in counts.items()])
         axes.set_xlabel("k: runs of a task that all pass" + ("" if is_even else " (in brackets: tasks with as many runs)"))
         amounts(axes, "y", 1.0)
         axes.set_ylabel("share of tasks")
-        notes = ["Lines and bands: intervals of 95 per cent", *left_out([*by_variant])]
-        says = "; ".join(
-            f"{name}: {', '.join(f'{share.value:.2f}' for share in shares)}" for name, shares in by_variant.items()
-        )
+        notes = ["Lines and bands: intervals of 95 per cent", *left_out([*series])]
+        says = "; ".join(f"{name}: {', '.join(f'{share.value:.2f}' for share in shares)}" for name, shares in series.items())
         return finish(figure, TITLE, heading, drawn, notes, says)
 
 
