@@ -82,7 +82,9 @@ def _rounds(run: Run) -> Html:
     rounds = as_left(run)
     count = len(rounds) - bool(shown_answer(run))
     last = rounds[max(0, count - LAST_ROUNDS) : count]
-    lines = _that_fit([round_line(one, run.settings, run.questions_of(one.index)) for one in last], ROOM["rounds"], newest=True)
+    lines = _that_fit(
+        [round_line(shown, run.settings, run.questions_of(shown.index)) for shown in last], ROOM["rounds"], newest=True
+    )
     if earlier := count - len(lines):
         lines.insert(0, counted(earlier, "earlier round"))
     return _lines("compact-lines", lines)
@@ -93,15 +95,15 @@ def round_line(one: WorkflowRound, settings: Mapping[str, Any], questions: Itera
     answer = [first_line(clean(one.text), 60)] if one.text.strip() else []
     asked = by_call(questions)
     calls = ", ".join(_call(record, asked.get(record.call.id, ())) for record in one.records)
-    told = [line.text for line in round_notes(one, settings) if line.at_once]
-    line = "  ".join([*answer, calls] if calls else answer or told or [one.status])
+    notes = [line.text for line in round_notes(one, settings) if line.at_once]
+    line = "  ".join([*answer, calls] if calls else answer or notes or [one.status])
     return f"{one.index + 1:>3}  {line if len(line) <= LINE else line[: LINE - 1] + '…'}"
 
 
 def _call(record: CallRecord, questions: Iterable[AskedQuestion]) -> str:
     kind = state(record)
-    told = [first_line(clean(answer_told(one)), 40) for one in questions if one.outcome != "open"]
-    answers = f" ({', '.join(told)})" if told else ""
+    replies = [first_line(clean(answer_told(question)), 40) for question in questions if question.outcome != "open"]
+    answers = f" ({', '.join(replies)})" if replies else ""
     return f"{first_line(clean(record.call.name), 40)} {MARKS[kind]}" + ("" if kind == "ok" else f" {kind}") + answers
 
 

@@ -15,14 +15,14 @@ class DrawnPieces:
 
     def get(self, key: str, sources: tuple[object, ...], draw: Callable[[], Html]) -> Html:
         """Return the piece, drawn again if need be."""
-        before = self._drawn.get(key)
-        if before is None or len(before[0]) != len(sources) or any(map(_is_other, before[0], sources)):
-            before = self._drawn[key] = (sources, draw())
-        return before[1]
+        cached = self._drawn.get(key)
+        if cached is None or len(cached[0]) != len(sources) or any(map(_is_other, cached[0], sources)):
+            cached = self._drawn[key] = (sources, draw())
+        return cached[1]
 
     def keep(self, keys: Collection[str]) -> None:
         """Forget all other pieces."""
-        self._drawn = {key: one for key, one in self._drawn.items() if key in keys}
+        self._drawn = {key: piece for key, piece in self._drawn.items() if key in keys}
 
 
 def _is_other(before: object, now: object) -> bool:

@@ -49,7 +49,7 @@ def result_html(run: Run) -> Html:
     boxes = [tag("div", kind, reason, _traceback(run))] if reason else []
     boxes += [tag("div", "why", pieces_html(note)) for note in notes_in_pieces(run)]
     form = Form(over=not run.should_continue)
-    asked = [question_html(one, form) for one in run.questions if one.outcome == "open"]
+    asked = [question_html(question, form) for question in run.questions if question.outcome == "open"]
     open_questions = tag("div", "list", *asked) if asked else NOTHING
     return joined(answer_html(answer) if answer else NOTHING, *boxes, open_questions)
 
@@ -63,9 +63,9 @@ def _traceback(run: Run) -> Html:
     """Return the traceback of the person's own model, folded, as tools have theirs."""
     if run.error is None or not run.error.traceback:
         return NOTHING
-    told = long_html(run.error.traceback, Way(where="run.error.traceback"))
+    body = long_html(run.error.traceback, Way(where="run.error.traceback"))
     title = tag("summary", "tool-fold-title", "Traceback of your model")
-    return tag("details", "tool-fold", title, told, data_fold="error:traceback")
+    return tag("details", "tool-fold", title, body, data_fold="error:traceback")
 
 
 def pieces_html(pieces: Iterable[str], lead: str = "") -> Html:
@@ -77,8 +77,8 @@ def pieces_html(pieces: Iterable[str], lead: str = "") -> Html:
         elif lead and not marked:
             text = cut(piece, MAX_OF_A_REASON)
             first = _SENTENCE.fullmatch(text)
-            head, rest = (first.group(1), first.group(2)) if first else (text, "")
-            marked += [tag("b", lead, words(head)), words(rest)]
+            head, remainder = (first.group(1), first.group(2)) if first else (text, "")
+            marked += [tag("b", lead, words(head)), words(remainder)]
         else:
             marked.append(words(cut(piece, MAX_OF_A_REASON)))
     return joined(*marked)
@@ -86,21 +86,21 @@ def pieces_html(pieces: Iterable[str], lead: str = "") -> Html:
 
 def pictured_calls(run: Run) -> list[CallRecord]:
     """Return the calls whose pictures are shown above the transcript: the last ones, while there is room."""
-    found: list[CallRecord] = []
+    pictured: list[CallRecord] = []
     room, count = MAX_OF_PICTURES, 0
-    for record in reversed([record for one in run.rounds for record in one.records]):
+    for record in reversed([record for run_round in run.rounds for record in run_round.records]):
         if state(record) == "ok" and is_pictured(record) and record.result is not None:
             images = [part for part in record.result.parts if isinstance(part, Image)]
             room, count = room - sum(len(part.data) for part in images), count + len(images)
             if room < 0 or count > MAX_FIGURES:
                 break
-            found.append(record)
-    return found[::-1]
+            pictured.append(record)
+    return pictured[::-1]
 
 
 def figures_html(records: list[CallRecord]) -> Html:
     """Return the pictures of these calls, side by side where there is room."""
-    return tag("div", "figures", *[each for record in records for each in pictures_html(record)]) if records else NOTHING
+    return tag("div", "figures", *[picture for record in records for picture in pictures_html(record)]) if records else NOTHING
 
 
 def foot_html(run: Run, totals: Totals, form: Form, shown: Transcript) -> Html:

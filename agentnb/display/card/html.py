@@ -107,23 +107,23 @@ def running_html(
     """
     drawn = {} if drawn is None else drawn
     shown = run.rounds[-ROUNDS_WHILE_RUNNING:]
-    left_out = len(run.rounds) - len(shown)
+    omitted = len(run.rounds) - len(shown)
     # Without pictures: it is drawn many times a second.
     form = Form(pictures=False, effects=effects_of(run.tools), settings=run.settings, nested=nested, run=run)
-    rounds = [_drawn(one, drawn, form, run.questions_of(one.index)) for one in shown]
-    earlier = tag("div", "list quiet", counted(left_out, "earlier round")) if left_out else NOTHING
+    rounds = [_drawn(run_round, drawn, form, run.questions_of(run_round.index)) for run_round in shown]
+    earlier = tag("div", "list quiet", counted(omitted, "earlier round")) if omitted else NOTHING
     text = tag("div", "streaming", words(streaming, MAX_OF_A_TEXT)) if streaming else NOTHING
     todos = tag("div", "list", todos_html(run.todos, live=False)) if run.todos else NOTHING
-    hinted = tag("div", "list quiet", hint) if hint else NOTHING
+    hint_html = tag("div", "list quiet", hint) if hint else NOTHING
     user_messages = NOTHING if run.rounds else _user_messages(run, form)
     work = [user_messages, workflow_html(run), steps_html(run, form), todos, earlier, *rounds, text]
     step = live_answer(run)
     answer = NOTHING if step is None else tag("div", "why", pieces_html(pieces("", [step], NOTEBOOK)))
-    return kept(tag("div", "run", head_html(run, Totals(run.rounds)), hinted, *work, notes_html(run), answer))
+    return kept(tag("div", "run", head_html(run, Totals(run.rounds)), hint_html, *work, notes_html(run), answer))
 
 
 def _drawn(one: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Sequence[AskedQuestion]) -> Html:
-    if one.status == "running" or any(each.outcome == "open" for each in questions):
+    if one.status == "running" or any(question.outcome == "open" for question in questions):
         return inlined(round_html(one.index, round_pieces(one, form, questions=questions)))
     if one.index not in drawn:
         drawn[one.index] = inlined(round_html(one.index, round_pieces(one, form, questions=questions)))

@@ -28,13 +28,13 @@ def remains_html(run_id: str = "") -> Html:
     mark = tag("span", "mark", MARKS[kind], aria_hidden="true")
     chip = tag("span", f"chip {kind}", mark, f" {STATES['interrupted']}")
     head = tag("div", "head", chip, " ", tag("span", "", data_slot="meta"))
-    told = pieces("", [RecoverRun(short_id(run_id), lead=DIED, in_new_kernel=True)], NOTEBOOK) if run_id else NOT_STORED
-    note = tag("div", f"note {kind}", pieces_html(told))
+    sentence = pieces("", [RecoverRun(short_id(run_id), lead=DIED, in_new_kernel=True)], NOTEBOOK) if run_id else NOT_STORED
+    note = tag("div", f"note {kind}", pieces_html(sentence))
     rounds = tag("div", "rounds", tag("div", "", data_rounds=True), tag("div", "list", data_slot="totals"))
-    did = tag("details", "", tag("summary", "summary", "Transcript"), rounds, open=True)
+    transcript = tag("details", "", tag("summary", "summary", "Transcript"), rounds, open=True)
     graph = tag("div", "", data_slot="graph")
-    todos, found = (tag("div", "list", data_slot=name) for name in ("todos", "findings"))
-    return inlined(tag("div", "run", head, note, graph, todos, found, did, tag("div", "", data_slot="notes")))
+    todos, findings = (tag("div", "list", data_slot=name) for name in ("todos", "findings"))
+    return inlined(tag("div", "run", head, note, graph, todos, findings, transcript, tag("div", "", data_slot="notes")))
 
 
 @cache

@@ -69,8 +69,8 @@ class ManyRuns:
     @property
     def states(self) -> str:
         """``5 done, 1 running, 1 failed``."""
-        found = self._ended + Counter(run.status for run in list(self._live.values()))
-        return ", ".join(f"{found[status]:,} {STATES[status].lower()}" for status in ORDER if found[status])
+        counts = self._ended + Counter(run.status for run in list(self._live.values()))
+        return ", ".join(f"{counts[status]:,} {STATES[status].lower()}" for status in ORDER if counts[status])
 
     @property
     def _seconds(self) -> float:
@@ -89,20 +89,22 @@ class ManyRuns:
 
     def html(self) -> Html:
         """Return the line with a bar while runs go on; at the end it opens to a line for each run."""
-        kind = next((one for one in WORST_FIRST if one in self._tones), "neutral") if self.is_over else "active"
+        kind = (
+            next((candidate for candidate in WORST_FIRST if candidate in self._tones), "neutral") if self.is_over else "active"
+        )
         mark = tag("span", "mark", MARKS[kind], aria_hidden="true")
         ended = self._ended.total()
         bar = tag("progress", "bar", aria_label="Runs that have ended", value=str(ended), max=str(self.count))
         pieces = [
             tag("span", f"chip {kind}", mark, f" {counted(self.count, 'run')}"),
             NOTHING if self.is_over else bar,
-            tag("span", "meta", *[Html(f"{tag('span', 'part', one)} ") for one in (self.states, *self._figures)]),
+            tag("span", "meta", *[Html(f"{tag('span', 'part', candidate)} ") for candidate in (self.states, *self._figures)]),
         ]
         line = Html(" ".join(piece for piece in pieces if piece))
         if not self.is_over:
             return tag("div", "head", line)
-        rest = [f"{self._left_out:,} more"] if self._left_out else []
-        lines = tag("pre", "many-lines", "\n".join([*self._failed, *self._lines, *rest]))
+        more = [f"{self._left_out:,} more"] if self._left_out else []
+        lines = tag("pre", "many-lines", "\n".join([*self._failed, *self._lines, *more]))
         return tag("details", "", tag("summary", "many-summary", tag("span", "many-head", line)), lines)
 
 

@@ -66,7 +66,7 @@ class NestedRun:
         key = f"nested:{self.run_id}"
         name = tag("b", "nested-name", first_line(self.name, 60)) if self.name else NOTHING
         figures = tag("span", "meta", first_line(", ".join(meta(self.run)), 200))
-        head = tag("span", "nested-line", Html(" ".join(one for one in (state_html(self.run), name, figures) if one)))
+        head = tag("span", "nested-line", Html(" ".join(part for part in (state_html(self.run), name, figures) if part)))
         inner = joined(*[self.within.html(call_id, folds) for call_id in self.within.calls])
         body = tag("div", "nested-body", *compact_pieces(self.run, stored=self.stored), inner)
         summary = tag("summary", "nested-summary", head)
@@ -94,31 +94,31 @@ class NestedRuns:
         if call_id is None or self._depth >= MAX_DEPTH:
             return None
 
-        def told() -> None:
+        def note_change() -> None:
             self._changes[call_id] = self._changes.get(call_id, 0) + 1
-            if made.is_over:
-                self._many[call_id].ended(made.run_id)
+            if nested_run.is_over:
+                self._many[call_id].ended(nested_run.run_id)
             changed()
 
-        made = NestedRun(beginning, told, self._depth, spoke)
-        self._many.setdefault(call_id, ManyRuns()).add(made.run_id, made.run)
+        nested_run = NestedRun(beginning, note_change, self._depth, spoke)
+        self._many.setdefault(call_id, ManyRuns()).add(nested_run.run_id, nested_run.run)
         few = self._few.setdefault(call_id, [])
         if self._many[call_id].count <= MAX_CARDS:
-            few.append(made)
-            self._kept.append((call_id, made))
+            few.append(nested_run)
+            self._kept.append((call_id, nested_run))
             self._let_go()
         else:
             few.clear()
-        return made
+        return nested_run
 
     def _let_go(self) -> None:
         """Let go of the oldest run that is over, if there are too many."""
         if len(self._kept) > MAX_KEPT:
-            oldest = next((one for one in self._kept if one[1].is_over), None)
+            oldest = next((entry for entry in self._kept if entry[1].is_over), None)
             if oldest is not None:
                 self._kept.remove(oldest)
                 call_id, run = oldest
-                self._few[call_id] = [one for one in self._few[call_id] if one is not run]
+                self._few[call_id] = [entry for entry in self._few[call_id] if entry is not run]
 
     def share(self, other: NestedRuns) -> None:
         """Hold what ``other`` holds, and what is added to either from now on."""
@@ -127,8 +127,8 @@ class NestedRuns:
     @property
     def plan_position(self) -> PlanPosition | None:
         """How far the plan has come that the newest of them executes; None if none does."""
-        going_on = (one.run.plan_position for _, one in reversed([*self._kept]) if not one.is_over)
-        return next((position for position in going_on if position is not None), None)
+        positions = (nested_run.run.plan_position for _, nested_run in reversed([*self._kept]) if not nested_run.is_over)
+        return next((position for position in positions if position is not None), None)
 
     @property
     def calls(self) -> list[str]:
@@ -151,4 +151,6 @@ class NestedRuns:
             return NOTHING
         few = self._few.get(call_id, [])
         are_kept = few and len(few) == many.count
-        return inlined(joined(*[one.html(folds) for one in few]) if are_kept else tag("div", "nested", many.html()))
+        return inlined(
+            joined(*[nested_run.html(folds) for nested_run in few]) if are_kept else tag("div", "nested", many.html())
+        )

@@ -28,13 +28,13 @@ def page_html(run: Run) -> str:
     """Return the whole page, with what the model saw in each round, and the log of the run, from which it is loaded again."""
     title = f"{first_line(run.prompt, 70)} · agentnb"
     started = f"{run.started_at:%Y-%m-%d %H:%M} UTC" if run.started_at else ""
-    about = " · ".join(part for part in (run.id, started, counted(len(run.events), "event")) if part)
+    origin = " · ".join(part for part in (run.id, started, counted(len(run.events), "event")) if part)
     card = plain_html(run, Form(whole=True, folds={"rounds": True}), prompt=True)
     log = tag("code", "tool-code", f"{run.id}.jsonl")
     whole = f"{LEFT_OUT}. Its log has them whole: load_trace opens this page, and "
     note = tag("p", "quiet", whole, log) if _is_cut(run) else NOTHING
     packed = Html(f'<template id="{ELEMENT}">{packed_log(run.events)}</template>')
-    return page_of(title, tag("main", "", note, card, tag("p", "quiet", about)), packed)
+    return page_of(title, tag("main", "", note, card, tag("p", "quiet", origin)), packed)
 
 
 def page_of(title: str, *content: Html, style: str = "") -> str:
@@ -59,12 +59,15 @@ def _is_cut(run: Run) -> bool:
 def _lengths(run: Run) -> Iterator[tuple[int, int]]:
     """Yield the length of each text that may be cut, and how much of it a page shows."""
     yield len(run.prompt), MAX_OF_A_TEXT
-    for one in run.rounds:
-        yield len(one.text), MAX_OF_A_TEXT
-        yield sum(len(part.text) for part in one.reply.parts if isinstance(part, Thinking)) if one.reply else 0, MAX_OF_THINKING
-        for each in one.compactions:
-            yield len(each.compacted.text) if each.compacted else 0, MAX_OF_A_TEXT
-        for record in one.records:
+    for run_round in run.rounds:
+        yield len(run_round.text), MAX_OF_A_TEXT
+        yield (
+            sum(len(part.text) for part in run_round.reply.parts if isinstance(part, Thinking)) if run_round.reply else 0,
+            MAX_OF_THINKING,
+        )
+        for compaction in run_round.compactions:
+            yield len(compaction.compacted.text) if compaction.compacted else 0, MAX_OF_A_TEXT
+        for record in run_round.records:
             for value in given(record).values():
                 yield len(as_text(value)), MAX_OF_ALL
             for part in record.result.parts if record.result else ():

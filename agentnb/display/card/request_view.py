@@ -59,15 +59,15 @@ def request_view_html(seen: SentRequest, *, whole: bool, schemas: bool = False) 
     the rounds of a long run take no more room than the run. ``schemas``: all of the tools' schemas in any case.
     """
     form = _WHOLE if whole else _CUT
-    told = whole or seen.index == 0
-    frame = _frame(seen, whole or schemas) if told else _line("same", "= System prompt and tools: as in round 1")
+    has_frame = whole or seen.index == 0
+    frame = _frame(seen, whole or schemas) if has_frame else _line("same", "= System prompt and tools: as in round 1")
     return tag("div", "sight", tag("div", "sight-summary", summary(seen)), frame, _messages(seen, form, whole))
 
 
 def summary(seen: SentRequest) -> str:
     """Return ``7 messages, about 2.1k tokens, 5 as in the round before (cached 1.8k tokens)``."""
-    about = "about " if seen.tokens_estimated else ""
-    parts = [counted(len(seen.request.messages), "message"), f"{about}{thousands(seen.tokens)} tokens"]
+    prefix = "about " if seen.tokens_estimated else ""
+    parts = [counted(len(seen.request.messages), "message"), f"{prefix}{thousands(seen.tokens)} tokens"]
     if seen.unchanged:
         parts.append(f"{seen.unchanged} as in the round before")
     if seen.kept > seen.unchanged:
@@ -138,20 +138,20 @@ def _tool(tool: ToolSpec, whole: bool) -> Html:
 
 def _messages(seen: SentRequest, form: _Form, whole: bool) -> Html:
     """Return all messages in order: those of the round before on one line or folded, then the new ones."""
-    known, since = _known(seen)
-    split = seen.left_out_before if seen.sent_before else sum(one.place < known for one in seen.left_out)
+    repeated, origin = _known(seen)
+    split = seen.left_out_before if seen.sent_before else sum(one.place < repeated for one in seen.left_out)
     end = len(seen.request.messages)
-    moved = range(max(1, known), end - NEWEST) if _is_made_anew(seen) and not whole else range(0)
-    later = (*_between(seen, known, end, seen.left_out[split:], form, moved), _ephemeral(seen))
-    title = f"{_numbers(known)}: {since}" if known else f"As in round {seen.index}"
+    moved = range(max(1, repeated), end - NEWEST) if _is_made_anew(seen) and not whole else range(0)
+    later = (*_between(seen, repeated, end, seen.left_out[split:], form, moved), _ephemeral(seen))
+    title = f"{_numbers(repeated)}: {origin}" if repeated else f"As in round {seen.index}"
     title += f"; {split} left out there too" if split else ""
-    if known > 1 and (gap := _unsummed(seen) + seen.truncated):
+    if repeated > 1 and (gap := _unsummed(seen) + seen.truncated):
         title += f"; {counted(gap, 'message')} left out behind the first"
-    title += f"; the summary among them stands for {_summed_up(seen)}" if _place_of_summary(seen) in range(known) else ""
-    if not known and not split:
+    title += f"; the summary among them stands for {_summed_up(seen)}" if _place_of_summary(seen) in range(repeated) else ""
+    if not repeated and not split:
         return joined(*later)
     if whole:
-        return joined(_fold(f"= {title}", *_between(seen, 0, known, seen.left_out[:split], form)), *later)
+        return joined(_fold(f"= {title}", *_between(seen, 0, repeated, seen.left_out[:split], form)), *later)
     return joined(_line("same", f"= {title}"), *later)
 
 
@@ -180,18 +180,18 @@ def _between(
     """
     waiting = list(left_out)
     summary = _place_of_summary(seen) if moved else None
-    for place in range(start, end):
-        if place == max(1, start) and start <= 1:
+    for index in range(start, end):
+        if index == max(1, start) and start <= 1:
             yield _gap(seen)
-        while waiting and waiting[0].place <= place:
+        while waiting and waiting[0].place <= index:
             yield _left_out(waiting.pop(0), form)
-        if place not in moved or place == summary:
-            yield _message(seen, place, form)
-        elif place == moved.start or place - 1 == summary:
-            first = f"Message {place + 1}" if place == moved.stop - 1 else f"Messages {place + 1} to {moved.stop}"
+        if index not in moved or index == summary:
+            yield _message(seen, index, form)
+        elif index == moved.start or index - 1 == summary:
+            first = f"Message {index + 1}" if index == moved.stop - 1 else f"Messages {index + 1} to {moved.stop}"
             yield _line("same", f"= {first}: {STORED.format(seen.index)}")
-    for one in waiting:
-        yield _left_out(one, form)
+    for message in waiting:
+        yield _left_out(message, form)
 
 
 def _gap(seen: SentRequest) -> Html:
@@ -209,9 +209,9 @@ def _message(seen: SentRequest, place: int, form: _Form) -> Html:
     message = seen.lasting if is_last else seen.request.messages[place]
     number = f"{place + 1} · {message.role}" + (f" · {first_line(clean(message.author), MAX_NAMES)}" if message.author else "")
     if seen.compacted is not None and place == _place_of_summary(seen):
-        told = f"Σ a summary, in the place of {_summed_up(seen)}"
-        alone, content = _with_summary(seen.compacted.text, told, message, form)
-        word = told[2:] if alone else "stored, and joined to it a summary"
+        label = f"Σ a summary, in the place of {_summed_up(seen)}"
+        alone, content = _with_summary(seen.compacted.text, label, message, form)
+        word = label[2:] if alone else "stored, and joined to it a summary"
         return _framed(number, _Origin("summed", "Σ", word), content)
     return _framed(number, _origin(seen, place), *[_part(part, form) for part in message.parts])
 
@@ -221,7 +221,7 @@ def _place_of_summary(seen: SentRequest) -> int | None:
     if seen.compacted is None or not seen.compacted.text:
         return None
     first = enumerate(list(seen.request.messages[: seen.compacted.first + 2]))
-    return next((place for place, message in first if seen.compacted.text in message.text), None)
+    return next((index for index, message in first if seen.compacted.text in message.text), None)
 
 
 def _with_summary(summary: str, told: str, message: Message, form: _Form) -> tuple[bool, Html]:
@@ -229,10 +229,10 @@ def _with_summary(summary: str, told: str, message: Message, form: _Form) -> tup
     alone = len(message.parts) == 1 and message.text.strip() == summary.strip()
     pieces: list[Html] = []
     for part in message.parts:
-        before, found, after = part.text.partition(summary) if isinstance(part, Text) else ("", "", "")
+        before, match, after = part.text.partition(summary) if isinstance(part, Text) else ("", "", "")
         head = NOTHING if alone else tag("div", "sight-part", tag("span", "sight-summed", told))
         around = [_pre(words.strip(), form.text) if words.strip() else NOTHING for words in (before, after)]
-        pieces.append(joined(around[0], head, _pre(found, form.text), around[1]) if found else _part(part, form))
+        pieces.append(joined(around[0], head, _pre(match, form.text), around[1]) if match else _part(part, form))
     return alone, joined(*pieces)
 
 
@@ -273,8 +273,8 @@ def _origin(seen: SentRequest, place: int) -> _Origin:
 
 
 def _framed(number: str, origin: _Origin, *content: Html) -> Html:
-    told = tag("span", f"sight-{origin.kind}", f"{origin.mark} {origin.word}")
-    head = tag("div", "sight-head", tag("b", "", number), " · ", told)
+    mark = tag("span", f"sight-{origin.kind}", f"{origin.mark} {origin.word}")
+    head = tag("div", "sight-head", tag("b", "", number), " · ", mark)
     return tag("div", f"sight-message sight-bar-{origin.kind}", head, *content)
 
 
@@ -306,7 +306,7 @@ def _call(part: ToolCall, form: _Form) -> Html:
 
 
 def _result(part: ToolResult, form: _Form) -> Html:
-    inner = [_given(one, form) for one in part.parts] or [_line("part", "nothing in it")]
+    inner = [_given(item, form) for item in part.parts] or [_line("part", "nothing in it")]
     return joined(_part_line("result of", part.name, part.call_id, _failure(part)), *inner)
 
 

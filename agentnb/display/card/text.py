@@ -55,10 +55,12 @@ def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) ->
     rounds = states.as_left(run)
     also = AlsoHappened(without_steps(run.events) if has_steps(run) else run.events)
     user_messages = UserMessages(run.events, USER if states.is_foreign(run) else "You")
-    for one in rounds[first:]:
-        with_text = not (answer and one is rounds[-1])
-        lines += round_lines(one, run.settings, run.questions_of(one.index), with_text=with_text, also=also.during(one.index))
-        lines += user_message_lines(user_messages.during(one.index))
+    for run_round in rounds[first:]:
+        with_text = not (answer and run_round is rounds[-1])
+        lines += round_lines(
+            run_round, run.settings, run.questions_of(run_round.index), with_text=with_text, also=also.during(run_round.index)
+        )
+        lines += user_message_lines(user_messages.during(run_round.index))
     if has_steps(run):
         lines += workflow_lines(run)
     if not rounds:
@@ -87,7 +89,7 @@ def _ready_answers(run: Run, step: AnyAdvice | None, commands: Commands) -> list
     if not isinstance(step, AnswerRun) or not run.waiting:
         return []
     ready = [replace(step, text=answer, lead="") for answer in typed_answers(run.waiting[0])]
-    return [f"  {typed}" for one in ready if (typed := in_words([one], commands))]
+    return [f"  {typed}" for command in ready if (typed := in_words([command], commands))]
 
 
 def head_line(run: Run) -> str:
@@ -139,12 +141,12 @@ def user_message_lines(messages: Iterable[str]) -> Iterator[str]:
 
 def inner_lines(record: CallRecord) -> Iterator[str]:
     """Yield a line for each call that the tool made itself; of many, for the last ones."""
-    found = [one for _, one in with_inner(record.inner)]
-    if len(found) > MAX_INNER:
-        yield f"       ↳ {len(found) - MAX_INNER:,} earlier calls"
-    for one in found[-MAX_INNER:]:
-        yield f"       ↳ {call_line(one)}"
-        yield from begun_lines(one.nested, "         ")
+    calls = [call for _, call in with_inner(record.inner)]
+    if len(calls) > MAX_INNER:
+        yield f"       ↳ {len(calls) - MAX_INNER:,} earlier calls"
+    for call in calls[-MAX_INNER:]:
+        yield f"       ↳ {call_line(call)}"
+        yield from begun_lines(call.nested, "         ")
 
 
 def printed_lines(record: CallRecord) -> Iterator[str]:
@@ -157,8 +159,8 @@ def printed_lines(record: CallRecord) -> Iterator[str]:
 
 
 def _question_lines(questions: Iterable[AskedQuestion]) -> Iterator[str]:
-    for one in questions:
-        yield from (f"       {line}" for line in closed_question_lines(one, LINE))
+    for question in questions:
+        yield from (f"       {line}" for line in closed_question_lines(question, LINE))
 
 
 def call_line(record: CallRecord) -> str:

@@ -41,7 +41,7 @@ class Transcript(NamedTuple):
 
 def transcript(run: Run, form: Form) -> Transcript:
     """Return the rounds, and the details of each. What has no room is cut, and the transcript says so."""
-    rounds = [one for place, one in enumerate(as_left(run)) if form.whole or not _is_left_out(run, place)]
+    rounds = [run_round for index, run_round in enumerate(as_left(run)) if form.whole or not _is_left_out(run, index)]
     saw, details = _requests(run, rounds, form)
     drawn = _drawn(run, rounds, form, saw)
     cut = _cut(run, drawn, form)
@@ -58,29 +58,37 @@ def _drawn(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Htm
         MAX_ROUND_BYTES,
     )
     drawn: list[tuple[Html, bool]] = []
-    for one in reversed(rounds):
-        questions = [each for each in run.questions_of(one.index) if each.outcome != "open"]  # those stand above
-        more = also.during(one.index)
-        about = _is_remarkable(one) or user_messages.during(one.index) or questions or more
-        if one.index == answer and not (about or len(run.rounds) > 1):
+    for run_round in reversed(rounds):
+        questions = [
+            question for question in run.questions_of(run_round.index) if question.outcome != "open"
+        ]  # those stand above
+        also_lines = also.during(run_round.index)
+        has_details = _is_remarkable(run_round) or user_messages.during(run_round.index) or questions or also_lines
+        if run_round.index == answer and not (has_details or len(run.rounds) > 1):
             continue
-        anchor = round_anchor(run.id, one.index)
+        anchor = round_anchor(run.id, run_round.index)
         html = Html("")
         if room > 0:
             pieces = round_pieces(
-                one,
-                form._replace(pictures=one.index in pictured),
-                saw=saw.get(one.index, NOTHING),
-                user_messages=user_messages.during(one.index),
-                also=more,
+                run_round,
+                form._replace(pictures=run_round.index in pictured),
+                saw=saw.get(run_round.index, NOTHING),
+                user_messages=user_messages.during(run_round.index),
+                also=also_lines,
                 questions=questions,
-                with_text=one.index != answer,
+                with_text=run_round.index != answer,
             )
-            html = round_html(one.index, pieces, anchor)
+            html = round_html(run_round.index, pieces, anchor)
             html = html if form.whole else inlined(html)
             room -= 0 if form.whole else size(html)
         whole = room >= 0 and bool(html)
-        line = tag("div", "quiet round-line", round_line(one, run.settings, questions), data_round=str(one.index), id=anchor)
+        line = tag(
+            "div",
+            "quiet round-line",
+            round_line(run_round, run.settings, questions),
+            data_round=str(run_round.index),
+            id=anchor,
+        )
         drawn.append((html if whole else line, whole))
     return drawn[::-1]
 
@@ -119,20 +127,22 @@ def _is_remarkable(one: WorkflowRound) -> bool:
 def _requests(run: Run, rounds: Iterable[WorkflowRound], form: Form) -> tuple[dict[int, Html], Html]:
     """Return what the model saw in the rounds that show it, and the details of the others."""
     views = _views(run, form)
-    shown = {one.index for one in rounds if form.details or ignored_guidance(one)}
-    lines = [saw_detail(one, views.get(one.index, NOTHING), form) for one in rounds if one.index not in shown]
+    shown = {run_round.index for run_round in rounds if form.details or ignored_guidance(run_round)}
+    lines = [
+        saw_detail(run_round, views.get(run_round.index, NOTHING), form) for run_round in rounds if run_round.index not in shown
+    ]
     return {index: views[index] for index in shown if index in views}, joined(*lines)
 
 
 def _views(run: Run, form: Form) -> dict[int, Html]:
-    found = dict(sent_requests(run))
+    requests = dict(sent_requests(run))
     if form.whole:
-        return {index: request_view_html(seen, whole=False, schemas=True) for index, seen in found.items()}
+        return {index: request_view_html(seen, whole=False, schemas=True) for index, seen in requests.items()}
     room = MAX_REQUEST_BYTES
     views: dict[int, Html] = {}
-    for index in dict.fromkeys((0, *sorted(found, reverse=True))):
-        if index in found and room > 0:
-            html = inlined(request_view_html(found[index], whole=False))
+    for index in dict.fromkeys((0, *sorted(requests, reverse=True))):
+        if index in requests and room > 0:
+            html = inlined(request_view_html(requests[index], whole=False))
             room -= size(html)
             views |= {index: html} if room >= 0 else {}
     return views
@@ -143,16 +153,16 @@ def pictured_rounds(rounds: Iterable[WorkflowRound], room: int | None, above: Co
 
     Pictures of the calls ``above`` are shown elsewhere, and take room too.
     """
-    found: set[int] = set()
-    for one in reversed(list(rounds)):
-        size_of = {record.call.id: _bytes_of_pictures(record) for record in one.records}
+    indexes: set[int] = set()
+    for run_round in reversed(list(rounds)):
+        size_of = {record.call.id: _bytes_of_pictures(record) for record in run_round.records}
         if room is not None:
             room -= sum(size_of.values())
             if room < 0:
                 break
         if any(bytes_of and call_id not in above for call_id, bytes_of in size_of.items()):
-            found.add(one.index)
-    return frozenset(found)
+            indexes.add(run_round.index)
+    return frozenset(indexes)
 
 
 def _bytes_of_pictures(record: CallRecord) -> int:

@@ -81,28 +81,28 @@ class StepPieces:
         """
         self._form, self._printed, self._nested = form, printed, nested or self._nested
         run, history = self._run, self._history
-        asked = [one for one in run.questions if form.live or is_going_on(run) or one.outcome != "open"]
-        self._asked = {one.question.id: one for one in asked}
+        asked = [question for question in run.questions if form.live or is_going_on(run) or question.outcome != "open"]
+        self._asked = {question.question.id: question for question in asked}
         of_steps: dict[str, list[AskedQuestion]] = {}
-        for one in asked:
-            if one.question.id not in history.questions:
-                of_steps.setdefault(one.question.call_id, []).append(one)
-        found, place = dict[str, Html](), 0
+        for question in asked:
+            if question.question.id not in history.questions:
+                of_steps.setdefault(question.question.call_id, []).append(question)
+        pieces, position = dict[str, Html](), 0
         for row in step_rows(run, history.children):
             if isinstance(row, LeftOut):
-                found["steps:more"] = left_out_html(row)
+                pieces["steps:more"] = left_out_html(row)
                 continue
             record, path = row[0], row[0].id
             if record.agent in (PLANNING, EXECUTION):
-                place = len(found) + 1
+                position = len(pieces) + 1
             drawn, depth = partial(self._step, *row), path.count("/")
-            found.update(self._piece(f"step:{path}", row, record, depth, drawn, of_steps.pop(path, ())))
-        rest = [one for one in chain.from_iterable(of_steps.values()) if one.outcome == "open"]
-        every = [*(found | question_pieces(rest, form)).items()]
-        place = place or len(every)
-        found = dict([*every[:place], *self._plans(), *every[place:]])
-        self._drawn.keep(found)
-        return found
+            pieces.update(self._piece(f"step:{path}", row, record, depth, drawn, of_steps.pop(path, ())))
+        remaining = [question for question in chain.from_iterable(of_steps.values()) if question.outcome == "open"]
+        every = [*(pieces | question_pieces(remaining, form)).items()]
+        position = position or len(every)
+        pieces = dict([*every[:position], *self._plans(), *every[position:]])
+        self._drawn.keep(pieces)
+        return pieces
 
     def _piece(
         self,
@@ -128,12 +128,12 @@ class StepPieces:
         plans = listed_plans(self._history, self._run)
         if earlier := len(self._history.plans) - len(plans):
             yield "plans:earlier", left_out_html(f"… {counted(earlier, 'earlier plan')}")
-        rest = sum(len(one.rows) for one in plans)
-        for one in plans[:-1]:
-            is_open = not self._form.live and rest <= MAX_OPEN
-            rest -= len(one.rows)
-            made_of = (one.plan, one.plan.changes, one.status, is_open)
-            yield one.key, self._drawn.get(one.key, made_of, partial(self._folded, one, is_open))
+        row_count = sum(len(listed.rows) for listed in plans)
+        for listed in plans[:-1]:
+            is_open = not self._form.live and row_count <= MAX_OPEN
+            row_count -= len(listed.rows)
+            made_of = (listed.plan, listed.plan.changes, listed.status, is_open)
+            yield listed.key, self._drawn.get(listed.key, made_of, partial(self._folded, listed, is_open))
         for last in plans[-1:]:
             yield last.key, tag("div", "step", opening_html(line_html(plan_row(last)), NOTHING, last.key, False))
             yield from question_pieces(self._questions(last.plan.questions, is_open=True), self._form).items()
@@ -161,7 +161,11 @@ class StepPieces:
         return joined(*question_pieces(self._questions(ids, is_open=False), self._form).values())
 
     def _questions(self, ids: Iterable[str], *, is_open: bool) -> list[AskedQuestion]:
-        return [self._asked[one] for one in ids if one in self._asked and (self._asked[one].outcome == "open") == is_open]
+        return [
+            self._asked[question_id]
+            for question_id in ids
+            if question_id in self._asked and (self._asked[question_id].outcome == "open") == is_open
+        ]
 
     def _last_line(self, record: StepRecord) -> Html:
         """Return the last line of what a step that runs has printed, or what its agent is saying: small, as it comes often."""

@@ -34,12 +34,12 @@ class Folded(NamedTuple):
 
     def states(self, states: Mapping[str, NodeState]) -> dict[str, NodeState]:
         """Return the states for its nodes; those that stand for several steps count theirs."""
-        found = dict(states)
+        result = dict(states)
         for path, members in self.members.items():
-            counts = Counter(state.status for one in members if (state := states.get(one)) is not None)
-            status = next((one for one in URGENT if counts[one]), "")
-            found[path] = NodeState(status, 1, items=dict(counts))
-        return found
+            counts = Counter(state.status for candidate in members if (state := states.get(candidate)) is not None)
+            status = next((candidate for candidate in URGENT if counts[candidate]), "")
+            result[path] = NodeState(status, 1, items=dict(counts))
+        return result
 
 
 def folded(graph: Drawing) -> Folded:
@@ -55,7 +55,7 @@ def _folded(graph: Drawing, depth: int, members: dict[str, tuple[str, ...]]) -> 
     for run in _runs(graph.nodes, kept):
         node = _inner(run[0], depth, members) if len(run) == 1 else _stand_in(run, "step", members)
         nodes.append(node)
-        shown_as |= {one.path: node.path for one in run}
+        shown_as |= {member.path: node.path for member in run}
     edges = [
         replace(edge, source=shown_as[edge.source], target=shown_as[edge.target])
         for edge in graph.edges
@@ -92,18 +92,18 @@ def _inner(node: DrawnNode, depth: int, members: dict[str, tuple[str, ...]]) -> 
     if not node.children:
         return node
     if depth >= MAX_DEPTH:
-        members[node.path] = tuple(one.path for child in node.children for one in child.all_nodes)
+        members[node.path] = tuple(inner_node.path for child in node.children for inner_node in child.all_nodes)
         return replace(node, words=f"{len(node.children):,} branches", children=())
     few = node.children if len(node.children) <= MAX_BRANCHES else node.children[: MAX_BRANCHES - 1]
     children = [_folded(child, depth + 1, members) for child in few]
-    rest = [one for child in node.children[len(few) :] for one in child.nodes]
-    if rest:
-        children.append(Drawing((_stand_in(rest, "branch", members),)))
+    remaining = [inner_node for child in node.children[len(few) :] for inner_node in child.nodes]
+    if remaining:
+        children.append(Drawing((_stand_in(remaining, "branch", members),)))
     return replace(node, children=tuple(children))
 
 
 def _stand_in(nodes: Sequence[DrawnNode], noun: str, members: dict[str, tuple[str, ...]]) -> DrawnNode:
     path = f"{nodes[0].path} … {nodes[-1].path}"
-    members[path] = tuple(one.path for node in nodes for one in Drawing((node,)).all_nodes)
+    members[path] = tuple(inner_node.path for node in nodes for inner_node in Drawing((node,)).all_nodes)
     plural = {"step": "steps", "branch": "branches"}[noun] if len(nodes) != 1 else noun
     return DrawnNode(path, f"{len(nodes):,} {plural}", FOLDED, f"{nodes[0].id} to {nodes[-1].id}")

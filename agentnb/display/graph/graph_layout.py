@@ -114,14 +114,14 @@ def _inside(node: DrawnNode) -> _Inside:
     if not node.children:
         return _Inside(None, WIDTH, HEIGHT)
     whole = Plan()
-    left, top, row = float(PADDING), float(TITLE), 0.0
+    x, top, row = float(PADDING), float(TITLE), 0.0
     for child in map(laid_out, node.children):
-        if left > PADDING and left + child.width > MAX_ROW:
-            left, top, row = float(PADDING), top + row + BESIDE, 0.0
-        whole.add(child, left, top)
-        left += child.width
-        whole.width = max(whole.width, left + PADDING)
-        left, row = left + BESIDE, max(row, child.height)
+        if x > PADDING and x + child.width > MAX_ROW:
+            x, top, row = float(PADDING), top + row + BESIDE, 0.0
+        whole.add(child, x, top)
+        x += child.width
+        whole.width = max(whole.width, x + PADDING)
+        x, row = x + BESIDE, max(row, child.height)
     return _Inside(whole, max(whole.width, WIDTH), top + row + PADDING)
 
 
@@ -139,7 +139,7 @@ class _Level:
     def __init__(self, graph: Drawing) -> None:
         self._graph = graph
         self._inside = [_inside(node) for node in graph.nodes]
-        self._index = {node.path: place + 1 for place, node in enumerate(graph.nodes)}
+        self._index = {node.path: index + 1 for index, node in enumerate(graph.nodes)}
         self._has_exit = any(edge.labels for edge in graph.edges if edge.target == EXIT)
         if self._has_exit:
             self._index[EXIT] = len(graph.nodes) + 1
@@ -149,7 +149,7 @@ class _Level:
         self._forward = [edge for edge in shown if self._index[edge.target] > self._index[edge.source]]
         self._chains: dict[tuple[int, int], list[int]] = {}
         self._vertices = self._placed()
-        self._layers = max((one.layer for one in self._vertices.values()), default=-1) + 1
+        self._layers = max((vertex.layer for vertex in self._vertices.values()), default=-1) + 1
         self._gaps = [Gap() for _ in range(self._layers + 1)]
         """The gap above each layer, and the one below the last."""
 
@@ -160,8 +160,8 @@ class _Level:
         boxes = self._boxes()
         plan = Plan(height=self._top_of(self._layers) + self._gaps[-1].height(is_outer=True))
         wires = [*self._forward_wires(boxes), *self._loop_wires(boxes)]
-        for place, (inside, _, _) in enumerate(self._inside, start=1):
-            box = boxes[place]
+        for number, (inside, _, _) in enumerate(self._inside, start=1):
+            box = boxes[number]
             plan.boxes.append(box)
             if inside is not None:
                 plan.add(inside, box.left + (box.width - inside.width) / 2 if inside.width < box.width else box.left, box.top)
@@ -176,7 +176,7 @@ class _Level:
         """Return the vertices by their number: those of the nodes, and those that the library put where edges pass."""
         ends = list(dict.fromkeys((self._index[edge.source], self._index[edge.target]) for edge in self._forward))
         reached = {target for _, target in ends}
-        ends += [(_ROOT, one) for one in self._index.values() if one not in reached]
+        ends += [(_ROOT, vertex) for vertex in self._index.values() if vertex not in reached]
         positions, pieces = _layered(ends)
         after: dict[int, list[int]] = {}
         for source, target in pieces:
@@ -188,11 +188,11 @@ class _Level:
                 while chain[-1] not in real:
                     chain += after[chain[-1]]
                 self._chains[source, chain[-1]] = chain
-        used = real | {one for chain in self._chains.values() for one in chain}
-        widths = {one: self._width_of(one) for one in used}
-        top = max(positions[one][1] for one in used) if used else 0
-        layers = {one: round(top - positions[one][1]) for one in used}
-        columns = self._unmirrored({one: positions[one][0] for one in used})
+        used = real | {vertex for chain in self._chains.values() for vertex in chain}
+        widths = {vertex: self._width_of(vertex) for vertex in used}
+        top = max(positions[vertex][1] for vertex in used) if used else 0
+        layers = {vertex: round(top - positions[vertex][1]) for vertex in used}
+        columns = self._unmirrored({vertex: positions[vertex][0] for vertex in used})
         return self._scaled(columns, layers, widths)
 
     def _width_of(self, vertex: int) -> float:
@@ -207,20 +207,20 @@ class _Level:
             x = columns[self._chain(edge)[1]]
             before = firsts.setdefault(edge.source, x)
             if x != before:
-                return columns if before < x else {one: -x for one, x in columns.items()}
+                return columns if before < x else {vertex: -x for vertex, x in columns.items()}
         return columns
 
     @staticmethod
     def _scaled(columns: dict[int, float], layers: dict[int, int], widths: dict[int, float]) -> dict[int, _Vertex]:
         """Spread the columns so far that no two vertices of a layer touch."""
         rows: dict[int, list[int]] = {}
-        for one in sorted(columns, key=columns.__getitem__):
-            rows.setdefault(layers[one], []).append(one)
+        for vertex in sorted(columns, key=columns.__getitem__):
+            rows.setdefault(layers[vertex], []).append(vertex)
         beside = [pair for row in rows.values() for pair in pairwise(row)]
         scales = [((widths[a] + widths[b]) / 2 + BESIDE) / (columns[b] - columns[a]) for a, b in beside]
         scale = max(scales, default=WIDTH + BESIDE)
-        left = min((columns[one] * scale - widths[one] / 2 for one in columns), default=0)
-        return {one: _Vertex(columns[one] * scale - left, layers[one], widths[one]) for one in columns}
+        shift = min((columns[vertex] * scale - widths[vertex] / 2 for vertex in columns), default=0)
+        return {vertex: _Vertex(columns[vertex] * scale - shift, layers[vertex], widths[vertex]) for vertex in columns}
 
     # From top to bottom
 
@@ -232,14 +232,14 @@ class _Level:
                 start, end = self._vertices[above], self._vertices[below]
                 gap = self._gaps[end.layer]
                 gap.add(Bar(below, above, start.x, end.x), is_labelled=above == chain[0] and bool(edge.labels))
-        for place, edge in enumerate(self._loops):
+        for index, edge in enumerate(self._loops):
             source, target = self._ends(edge)
             side = self._side(source)
             if not self._is_outermost(source, side):
-                bar = Bar(f"out {place}", None, source.x + side * LINE, side * 1e6)
+                bar = Bar(f"out {index}", None, source.x + side * LINE, side * 1e6)
                 self._gaps[source.layer + 1].add(bar, is_labelled=True)
             if not self._is_outermost(target, side):
-                self._gaps[target.layer].add(Bar(f"in {place}", None, target.x + side * LINE, side * 1e6))
+                self._gaps[target.layer].add(Bar(f"in {index}", None, target.x + side * LINE, side * 1e6))
 
     def _chain(self, edge: Edge) -> list[int]:
         return self._chains[self._index[edge.source], self._index[edge.target]]
@@ -249,7 +249,7 @@ class _Level:
 
     def _is_outermost(self, vertex: _Vertex, side: int) -> bool:
         """Return whether nothing is beside it on this side in its layer."""
-        return not any(one.layer == vertex.layer and side * one.x > side * vertex.x for one in self._vertices.values())
+        return not any(other.layer == vertex.layer and side * other.x > side * vertex.x for other in self._vertices.values())
 
     def _side(self, source: _Vertex) -> int:
         """Return the side on which a loop runs that begins here: the right, unless only the left is free."""
@@ -257,11 +257,11 @@ class _Level:
 
     def _top_of(self, layer: int) -> float:
         """Return the top of a layer; of the one after the last, the bottom of the last."""
-        top = sum(gap.height(is_outer=not place) for place, gap in enumerate(self._gaps[: min(layer, self._layers - 1) + 1]))
+        top = sum(gap.height(is_outer=not index) for index, gap in enumerate(self._gaps[: min(layer, self._layers - 1) + 1]))
         heights = dict.fromkeys(range(self._layers), 0.0)
-        for vertex, one in self._vertices.items():
-            heights[one.layer] = max(heights[one.layer], self._height_of(vertex))
-        return top + sum(heights[one] for one in range(min(layer, self._layers)))
+        for number, vertex in self._vertices.items():
+            heights[vertex.layer] = max(heights[vertex.layer], self._height_of(number))
+        return top + sum(heights[above] for above in range(min(layer, self._layers)))
 
     def _height_of(self, vertex: int) -> float:
         if vertex == self._index.get(EXIT):
@@ -273,11 +273,11 @@ class _Level:
         if self._has_exit:
             nodes[self._index[EXIT]] = DrawnNode(EXIT, "end", "end")
         tops = [self._top_of(layer) for layer in range(self._layers)]
-        found: dict[int, Box] = {}
-        for place, node in nodes.items():
-            one = self._vertices[place]
-            found[place] = Box(node, one.x - one.width / 2, tops[one.layer], one.width, self._height_of(place))
-        return found
+        boxes: dict[int, Box] = {}
+        for number, node in nodes.items():
+            vertex = self._vertices[number]
+            boxes[number] = Box(node, vertex.x - vertex.width / 2, tops[vertex.layer], vertex.width, self._height_of(number))
+        return boxes
 
     def _bar_top(self, layer: int, key: object) -> float:
         """Return the height of a sideways stretch in the gap above this layer."""
@@ -307,8 +307,8 @@ class _Level:
         """Yield the loops, which run on the outer side of all nodes: the shorter ones further inside."""
         spans = [source.layer - target.layer for source, target in map(self._ends, self._loops)]
         lanes = {LEFT: 0, RIGHT: 0}
-        for place in sorted(range(len(spans)), key=spans.__getitem__):
-            edge = self._loops[place]
+        for index in sorted(range(len(spans)), key=spans.__getitem__):
+            edge = self._loops[index]
             source, target = self._ends(edge)
             start, end = boxes[self._index[edge.source]], boxes[self._index[edge.target]]
             side = self._side(source)
@@ -317,14 +317,14 @@ class _Level:
             out, into = start.top + min(start.height, HEIGHT) / 2 + SIDE, end.top + min(end.height, HEIGHT) / 2 - SIDE
             first: Sequence[tuple[float, float]] = [(start.edge(side), out)]
             if not self._is_outermost(source, side):
-                out = self._bar_top(source.layer + 1, f"out {place}")
+                out = self._bar_top(source.layer + 1, f"out {index}")
                 first = [(start.middle + side * LINE, start.bottom), (start.middle + side * LINE, out)]
             last: Sequence[tuple[float, float]] = [(end.edge(side), into)]
             if not self._is_outermost(target, side):
-                into = self._bar_top(target.layer, f"in {place}")
+                into = self._bar_top(target.layer, f"in {index}")
                 last = [(end.middle + side * LINE, into), (end.middle + side * LINE, end.top)]
-            left = first[0][0] + 6 if side == RIGHT else first[0][0] - 2 - _label_width(edge)
-            yield Wire(edge, (*first, (x, out), (x, into), *last), (left, out - 16))
+            label_x = first[0][0] + 6 if side == RIGHT else first[0][0] - 2 - _label_width(edge)
+            yield Wire(edge, (*first, (x, out), (x, into), *last), (label_x, out - 16))
 
     def _lane(self, side: int, boxes: dict[int, Box]) -> float:
         """Return where the innermost loop of a side runs: past all nodes, and past the labels of the loops."""
@@ -338,10 +338,10 @@ def _at_left(plan: Plan) -> Plan:
     """Return the plan with its leftmost line at 0."""
     corners = [x for wire in plan.wires for x, _ in wire.corners]
     labels = [wire.label_at[0] + LETTER * len(label_of(wire.edge)) for wire in plan.wires if wire.edge.labels]
-    left = min([box.left for box in plan.boxes] + corners)
-    right = max([box.right for box in plan.boxes] + [x + 2 for x in corners] + labels)
-    whole = Plan(width=right - left, height=plan.height)
-    whole.add(plan, -left, 0)
+    leftmost = min([box.left for box in plan.boxes] + corners)
+    rightmost = max([box.right for box in plan.boxes] + [x + 2 for x in corners] + labels)
+    whole = Plan(width=rightmost - leftmost, height=plan.height)
+    whole.add(plan, -leftmost, 0)
     return whole
 
 

@@ -51,12 +51,12 @@ class Gap:
     def add(self, bar: Bar, *, is_labelled: bool = False) -> None:
         """Reserve room for a stretch, and for a label below it."""
         self._has_label = self._has_label or is_labelled
-        left, right = sorted((bar.start, bar.end))
+        start, end = sorted((bar.start, bar.end))
         line = self._lines.get(bar.key)
         if line is None:
-            self._lines[bar.key] = _Line(left, right, {bar.source})
+            self._lines[bar.key] = _Line(start, end, {bar.source})
             return
-        line.left, line.right = min(line.left, left), max(line.right, right)
+        line.left, line.right = min(line.left, start), max(line.right, end)
         line.sources.add(bar.source)
 
     def height(self, *, is_outer: bool = False) -> float:
@@ -73,15 +73,15 @@ class Gap:
 
     def _tracks(self) -> int:
         """Give each line that runs sideways the first height that is free; return how many heights there are."""
-        taken: list[list[_Line]] = []
+        tracks: list[list[_Line]] = []
         for line in sorted(self._lines.values(), key=lambda one: one.right - one.left):
             if line.right - line.left < 1:
                 line.track = 0
                 continue
             line.track = next(
-                (place for place, others in enumerate(taken) if all(line.is_clear_of(one) for one in others)), len(taken)
+                (index for index, others in enumerate(tracks) if all(line.is_clear_of(other) for other in others)), len(tracks)
             )
-            if line.track == len(taken):
-                taken.append([])
-            taken[line.track].append(line)
-        return len(taken)
+            if line.track == len(tracks):
+                tracks.append([])
+            tracks[line.track].append(line)
+        return len(tracks)

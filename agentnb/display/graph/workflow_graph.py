@@ -59,9 +59,9 @@ class GraphPicture:
         count = states.get(edge.source, UNKNOWN).loops.get(edge.target, 0)
         words = label_of(edge, count)
         leads = f" leads to {self._ids.get(edge.target, edge.target)}" + (f", followed {times(count)}" if count else "")
-        rest = tag("span", "unseen", clean(leads))
+        destination = tag("span", "unseen", clean(leads))
         x, y = wire.label_at
-        return _placed(x, y, tag("div", "graph-label", words, rest))
+        return _placed(x, y, tag("div", "graph-label", words, destination))
 
 
 def graph_html(spec: WorkflowDefinition, states: Mapping[str, NodeState] | None = None) -> Html:
@@ -78,15 +78,15 @@ def _node(box: Box, state: NodeState) -> Html:
     kind = "graph-block" if is_block else f"graph-node {SHAPES.get(node.kind, '')}".strip()
     mark, state_word = mark_html(status), state_html(status)
     name = tag("span", "graph-block-name" if is_block else "graph-name", row.name)
-    what = tag("span", "graph-words", row.words)
-    counted_as = tag("span", "graph-figures", row.figures) if row.figures else NOTHING
+    words_html = tag("span", "graph-words", row.words)
+    figures = tag("span", "graph-figures", row.figures) if row.figures else NOTHING
     if is_block:
-        inner = tag("div", "graph-line", mark, " ", name, " ", what, " ", counted_as, " ", state_word)
+        inner = tag("div", "graph-line", mark, " ", name, " ", words_html, " ", figures, " ", state_word)
     else:
         first = tag("div", "graph-line", mark, " ", name, " ", state_word)
-        inner = joined(first, tag("div", "graph-line", what, " ", counted_as))
-    again = f"up to {retries_told(node.retries)}" if node.retries else ""
-    title = ": ".join(filter(None, [short(node.id, 100), about(node), again, short(state.error, 300)]))
+        inner = joined(first, tag("div", "graph-line", words_html, " ", figures))
+    retries = f"up to {retries_told(node.retries)}" if node.retries else ""
+    title = ": ".join(filter(None, [short(node.id, 100), about(node), retries, short(state.error, 300)]))
     tone = TONES.get(status, "")
     frame = f"graph-frame-{tone or status}" if tone or status == "skipped" else ""
     tint = f"graph-{tone}" if tone and not is_block else ""
@@ -102,30 +102,30 @@ def _placed(left: float, top: float, content: Html, width: float | None = None, 
 def _lines(wire: Wire) -> Html:
     """Return an edge as straight lines, with a head at its end."""
     stroke = "dashed" if wire.edge.is_back else "solid"
-    found: list[str] = []
+    segments: list[str] = []
     for (x, y), (to_x, to_y) in zip(wire.corners, wire.corners[1:], strict=False):
-        left, top = min(x, to_x), min(y, to_y)
+        x_min, y_min = min(x, to_x), min(y, to_y)
         if abs(to_x - x) > abs(to_y - y):
             size = f"width:{_px(abs(to_x - x) + 1)};border-top:1px {stroke} {GREY}"
         else:
             size = f"height:{_px(abs(to_y - y) + 1)};border-left:1px {stroke} {GREY}"
-        found.append(f'<div style="position:absolute;left:{_px(left)};top:{_px(top)};{size}"></div>')
-    return Html("".join([*found, _head(wire)]))
+        segments.append(f'<div style="position:absolute;left:{_px(x_min)};top:{_px(y_min)};{size}"></div>')
+    return Html("".join([*segments, _head(wire)]))
 
 
 def _head(wire: Wire) -> str:
     (before, above), (x, y) = wire.corners[-2:]
     if abs(x - before) > abs(y - above):  # it comes from the side
         is_left = x < before
-        left, top = (x if is_left else x - 6), y - 3.5
+        x_min, top = (x if is_left else x - 6), y - 3.5
         sides = (
             f"border-top:4px solid transparent;border-bottom:4px solid transparent;border-{'right' if is_left else 'left'}:6px"
         )
     else:
-        left, top = x - 3.5, y - 6
+        x_min, top = x - 3.5, y - 6
         sides = "border-left:4px solid transparent;border-right:4px solid transparent;border-top:6px"
-    place = f"position:absolute;left:{_px(left)};top:{_px(top)};width:0;height:0"
-    return f'<div style="{place};{sides} solid {GREY}"></div>'
+    position = f"position:absolute;left:{_px(x_min)};top:{_px(top)};width:0;height:0"
+    return f'<div style="{position};{sides} solid {GREY}"></div>'
 
 
 def _px(value: float) -> str:

@@ -24,15 +24,15 @@ def graph_lines(graph: Drawing, states: Mapping[str, NodeState]) -> Iterator[str
 
 
 def _lines(graph: Drawing, states: Mapping[str, NodeState], margin: str) -> Iterator[str]:
-    ways: dict[str, list[Edge]] = {}
+    edges: dict[str, list[Edge]] = {}
     for edge in graph.edges:
-        ways.setdefault(edge.source, []).append(edge)
+        edges.setdefault(edge.source, []).append(edge)
     names = {node.path: first_line(clean(node.id), 60) for node in graph.nodes} | {EXIT: "end"}
-    for place, node in enumerate(graph.nodes):
+    for index, node in enumerate(graph.nodes):
         state = states.get(node.path, UNKNOWN)
         yield f"{margin}{row_text(row_of_node(node, state))}"
-        following = graph.nodes[place + 1].path if place + 1 < len(graph.nodes) else EXIT
-        for edge in ways.get(node.path, ()):
+        following = graph.nodes[index + 1].path if index + 1 < len(graph.nodes) else EXIT
+        for edge in edges.get(node.path, ()):
             if edge.labels or edge.target != following:
                 yield f"{margin}    {_way(edge, names, state)}"
         for child in node.children:
@@ -42,5 +42,5 @@ def _lines(graph: Drawing, states: Mapping[str, NodeState], margin: str) -> Iter
 def _way(edge: Edge, names: Mapping[str, str], state: NodeState) -> str:
     arrow = "↑ back to" if edge.is_back else "→"
     count = state.loops.get(edge.target, 0)
-    taken = f", {times(count)}" if count and edge.is_back else ""
-    return f"{' / '.join(edge.labels)} {arrow} {names[edge.target]}{taken}".strip()
+    count_words = f", {times(count)}" if count and edge.is_back else ""
+    return f"{' / '.join(edge.labels)} {arrow} {names[edge.target]}{count_words}".strip()

@@ -28,13 +28,13 @@ def blind_html(run: Run, until: int | None = None, given: Guidance | None = None
     ``until``: only so many rounds, to judge whether the last of them follows the guidance that is ``given``.
     """
     form = Form(effects=effects_of(run.tools), over=not run.should_continue)
-    rounds = [_without_judgements(one) for one in as_left(run)][:until]
-    shown, left_out = rounds, 0
+    rounds = [_without_judgements(run_round) for run_round in as_left(run)][:until]
+    shown, omitted = rounds, 0
     if len(rounds) > FIRST + LAST:
-        shown, left_out = [*rounds[:FIRST], *rounds[-LAST:]], len(rounds) - FIRST - LAST
-    drawn = [round_html(one.index, round_pieces(one, form)) for one in shown]
-    if left_out:
-        drawn.insert(FIRST, tag("div", "list quiet", f"{counted(left_out, 'round')} not shown"))
+        shown, omitted = [*rounds[:FIRST], *rounds[-LAST:]], len(rounds) - FIRST - LAST
+    drawn = [round_html(run_round.index, round_pieces(run_round, form)) for run_round in shown]
+    if omitted:
+        drawn.insert(FIRST, tag("div", "list quiet", f"{counted(omitted, 'round')} not shown"))
     prompt = tag("div", "prompt", tag("b", "", "Asked: "), words(asked(run).strip(), MAX_OF_A_PROMPT))
     if given is not None:
         reminder = tag("div", "prompt", tag("b", "", "Reminder: "), words(given.text.strip(), MAX_OF_A_PROMPT))

@@ -57,9 +57,9 @@ def no_hit_html(find: str) -> Html:
 def _row(row: RunRow) -> Html:
     first = tag("span", "browser-first", _state(row), " ", tag("span", "browser-where", _where(row)))
     asked = tag("span", "browser-asked", _asked(row.run), title=first_line(clean(row.run.prompt[:MAX_READ]), MAX_OF_A_TITLE))
-    told = tag("span", "browser-figures", " · ".join(figures(row)))
+    facts = tag("span", "browser-figures", " · ".join(figures(row)))
     button = tag(
-        "button", "browser-open", first, " ", asked, " ", told, type="button", data_place=str(row.place), tabindex="-1"
+        "button", "browser-open", first, " ", asked, " ", facts, type="button", data_place=str(row.place), tabindex="-1"
     )
     return tag("li", "browser-item", button)
 
@@ -71,11 +71,11 @@ def _state(row: RunRow) -> Html:
 def _where(row: RunRow) -> str:
     """Return the format, task and trial of a run."""
     origin = row.run.origin
-    about = [row.format]
+    parts = [row.format]
     if origin is not None:
-        about += [f"task {origin.task}"] if origin.task else []
-        about += [f"trial {origin.trial}"] if origin.trial else []
-    return first_line(clean(" · ".join(about)), 60)
+        parts += [f"task {origin.task}"] if origin.task else []
+        parts += [f"trial {origin.trial}"] if origin.trial else []
+    return first_line(clean(" · ".join(parts)), 60)
 
 
 def _asked(run: Run) -> str:
@@ -177,7 +177,7 @@ def problems_told(
     """Return how many files, or parts of them, were left out, and why, a line each; of many, the first and where all are."""
     if not problems:
         return []
-    shown = [f"  {first_line(clean(one.worded(commands)), 200)}" for one in problems[:most]]
-    left_out = len(problems) - len(shown)
-    more = [f"  {left_out:,} more{see_all}"] if left_out else []
+    shown = [f"  {first_line(clean(problem.worded(commands)), 200)}" for problem in problems[:most]]
+    omitted = len(problems) - len(shown)
+    more = [f"  {omitted:,} more{see_all}"] if omitted else []
     return [f"{len(problems):,} left out:", *shown, *more]

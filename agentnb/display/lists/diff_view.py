@@ -38,23 +38,23 @@ def differing_calls(one: WorkflowRound, other: WorkflowRound) -> Calls:
 
     Calls are matched by name and arguments; of those left, by name, in their order, to say which arguments differ.
     """
-    left = [*other.records]
+    remaining = [*other.records]
     unmatched: list[tuple[int, CallRecord]] = []
-    found: Calls = {}
-    for place, record in enumerate(one.records):
-        match = next((each for each in left if _key(each) == _key(record)), None)
+    differing: Calls = {}
+    for index, record in enumerate(one.records):
+        match = next((candidate for candidate in remaining if _key(candidate) == _key(record)), None)
         if match is None:
-            unmatched.append((place, record))
+            unmatched.append((index, record))
             continue
-        left.remove(match)
+        remaining.remove(match)
         if note := _other_result(record, match):
-            found[place] = [note]
-    for place, record in unmatched:
-        match = next((each for each in left if each.call.name == record.call.name), None)
+            differing[index] = [note]
+    for index, record in unmatched:
+        match = next((candidate for candidate in remaining if candidate.call.name == record.call.name), None)
         if match is not None:
-            left.remove(match)
-        found[place] = _other_arguments(record, match) if match is not None else []
-    return found
+            remaining.remove(match)
+        differing[index] = _other_arguments(record, match) if match is not None else []
+    return differing
 
 
 def _key(record: CallRecord) -> tuple[str, bytes]:
@@ -62,10 +62,10 @@ def _key(record: CallRecord) -> tuple[str, bytes]:
 
 
 def _other_result(record: CallRecord, match: CallRecord) -> Html | None:
-    mine, others = (each.result.text if each.result is not None else "" for each in (record, match))
+    mine, others = (call.result.text if call.result is not None else "" for call in (record, match))
     if mine == others and _fails(record) == _fails(match):
         return None
-    first = next((place for place, (a, b) in enumerate(zip(mine, others, strict=False)) if a != b), min(len(mine), len(others)))
+    first = next((index for index, (a, b) in enumerate(zip(mine, others, strict=False)) if a != b), min(len(mine), len(others)))
     start = max(0, first - BEFORE)
     excerpt = first_line(clean(mine[start : start + 2 * MAX_OF_AN_ARGUMENT]), MAX_OF_AN_ARGUMENT)
     return joined("other result: ", tag("span", "diff-value", f"{'…' if start else ''}{excerpt}" or "(empty)"))
@@ -119,8 +119,8 @@ def diff_html(diff: RunDiff) -> Html:
 
 
 def _head_of(side: str, run: Run) -> Html:
-    told = first_line(clean(run.prompt), 160)
-    where = first_line(clean(" · ".join(filter(None, (_source(run), run.model.partition("?")[0])))), 160)
+    prompt = first_line(clean(run.prompt), 160)
+    origin = first_line(clean(" · ".join(filter(None, (_source(run), run.model.partition("?")[0])))), 160)
     return tag(
         "div",
         "diff-side",
@@ -128,8 +128,8 @@ def _head_of(side: str, run: Run) -> Html:
         " ",
         state_html(run),
         " ",
-        tag("span", "meta", where),
-        tag("div", "diff-asked", told),
+        tag("span", "meta", origin),
+        tag("div", "diff-asked", prompt),
     )
 
 
@@ -142,30 +142,30 @@ def _sentence(diff: RunDiff) -> Html:
     """Return where they part, with links to the rounds."""
     pieces = _PLACE.split(diff.sentence)
     linked = [words(pieces[0][:1].upper() + pieces[0][1:])]
-    for number, side, rest in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
+    for number, side, text in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
         link = tag("a", "to-round", f"round {number}", href=f"#{_anchor(diff, side, int(number.replace(',', '')) - 1)}")
-        linked += [link, words(f" of {side}{rest}")]
+        linked += [link, words(f" of {side}{text}")]
     return tag("div", "why", tag("b", "", *linked), ".")
 
 
 def _figures(diff: RunDiff) -> Html:
     """Return a row for each figure that differs, and those that are alike on one line; without those known of neither run."""
-    known = [*_known(diff)]
-    rows = [_figure(name, a, b) for name, a, b in known if a != b]
+    figures = [*_known(diff)]
+    rows = [_figure(name, a, b) for name, a, b in figures if a != b]
     table = tag("table", "data", _row("th", ("", "a", "b", "b - a"), "data-column"), *rows) if rows else NOTHING
-    alike = ", ".join(f"{name.replace('_', ' ')} {_value(name, a)}" for name, a, b in known if a == b)
+    alike = ", ".join(f"{name.replace('_', ' ')} {_value(name, a)}" for name, a, b in figures if a == b)
     return tag("div", "list", table, tag("div", "quiet", f"Alike: {alike}") if alike else NOTHING)
 
 
 def _known(diff: RunDiff) -> Iterator[tuple[str, Any, Any]]:
-    found = diff.figures()
-    yield from ((name, a, b) for name, (a, b) in found.items() if a is not None or b is not None)
+    figures = diff.figures()
+    yield from ((name, a, b) for name, (a, b) in figures.items() if a is not None or b is not None)
 
 
 def _figure(name: str, a: Any, b: Any) -> Html:
-    more = b - a if not isinstance(a, str | None) and not isinstance(b, str | None) else None
-    told = f"{'+' if more > 0 else '-'}{_value(name, abs(more))}" if more is not None else ""
-    return _row("td", (name.replace("_", " "), _value(name, a), _value(name, b), told), "diff-figure")
+    delta = b - a if not isinstance(a, str | None) and not isinstance(b, str | None) else None
+    change = f"{'+' if delta > 0 else '-'}{_value(name, abs(delta))}" if delta is not None else ""
+    return _row("td", (name.replace("_", " "), _value(name, a), _value(name, b), change), "diff-figure")
 
 
 def _row(cell: str, texts: Sequence[str], kind: str) -> Html:
@@ -227,7 +227,7 @@ def _form(side: str, run: Run) -> Form:
 def _alike(diff: RunDiff, pairs: Sequence[RoundPair], form: Form, *, cut: bool) -> Html:
     """Return rounds that are the same in both, folded; they are drawn once."""
     rounds = [pair.a for pair in pairs if pair.a is not None]
-    drawn = [_round(diff, "a", one, {} if cut else round_pieces(one, form), form) for one in rounds]
+    drawn = [_round(diff, "a", run_round, {} if cut else round_pieces(run_round, form), form) for run_round in rounds]
     summary = tag("summary", "quiet", alike_words(pairs))
     return tag("details", "diff-alike", summary, *drawn)
 
@@ -237,8 +237,8 @@ def alike_words(pairs: Sequence[RoundPair]) -> str:
     first, last = pairs[0], pairs[-1]
     assert first.a is not None and last.a is not None and first.b is not None and last.b is not None
     in_a, in_b = (
-        f"{one.index + 1} to {other.index + 1}" if one is not other else f"{one.index + 1}"
-        for one, other in ((first.a, last.a), (first.b, last.b))
+        f"{start.index + 1} to {end.index + 1}" if start is not end else f"{start.index + 1}"
+        for start, end in ((first.a, last.a), (first.b, last.b))
     )
     noun, verb = ("round", "is") if len(pairs) == 1 else ("rounds", "are")
     return f"{noun} {in_a}{f' of a and {in_b} of b' if in_a != in_b else ''} {verb} alike"
@@ -247,7 +247,7 @@ def alike_words(pairs: Sequence[RoundPair]) -> str:
 def _pair(diff: RunDiff, pair: RoundPair, forms: Mapping[str, Form], *, cut: bool) -> Html:
     """Return two rounds that belong together, side by side, with what differs marked; or the one that has no counterpart."""
     sides = (("a", pair.a, pair.b), ("b", pair.b, pair.a))
-    columns = [_column(diff, side, one, other, forms[side], cut=cut) for side, one, other in sides]
+    columns = [_column(diff, side, own, counterpart, forms[side], cut=cut) for side, own, counterpart in sides]
     return tag("div", "diff-pair", tag("div", "diff-what quiet", WORDS[pair.difference]), tag("div", "diff-columns", *columns))
 
 
@@ -272,8 +272,8 @@ def _marked(one: WorkflowRound, other: WorkflowRound | None, pieces: Pieces) -> 
         return pieces
     differing: Calls = differing_calls(one, other)
     marked = dict(pieces)
-    for place, notes in differing.items():
-        if (key := f"call:{place}") in marked:
+    for index, notes in differing.items():
+        if (key := f"call:{index}") in marked:
             marked[key] = tag("div", "diff-other", marked[key], *[tag("div", "diff-note", note) for note in notes])
     if one.text != other.text and "text" in marked:
         marked["text"] = tag("div", "diff-other", marked["text"])
@@ -304,6 +304,6 @@ def diff_text(diff: RunDiff) -> str:
 
 def _pair_lines(diff: RunDiff, pair: RoundPair) -> Iterator[str]:
     yield f"  {WORDS[pair.difference]}:"
-    for side, one, run in (("a", pair.a, diff.a), ("b", pair.b, diff.b)):
-        if one is not None:
-            yield from (f"  {side} {line}" for line in round_lines(as_left(run)[one.index], run.settings))
+    for side, run_round, run in (("a", pair.a, diff.a), ("b", pair.b, diff.b)):
+        if run_round is not None:
+            yield from (f"  {side} {line}" for line in round_lines(as_left(run)[run_round.index], run.settings))

@@ -27,9 +27,9 @@ def history_text(found: Sequence[RunSummary], told: str) -> str:
 
 def history_html(found: Sequence[RunSummary], told: str, open_run: Callable[[str], Html]) -> Html:
     """Return the list, newest first; the first `MAX_OPENING` open to what ``open_run`` returns for their id."""
-    rows = [_row(one, open_run) for one in found[:MAX_OPENING]]
-    rest = _rest(found[MAX_OPENING:]) if len(found) > MAX_OPENING else NOTHING
-    return kept(tag("div", "history", tag("div", "history-title", told), *rows, rest))
+    rows = [_row(summary, open_run) for summary in found[:MAX_OPENING]]
+    remaining = _rest(found[MAX_OPENING:]) if len(found) > MAX_OPENING else NOTHING
+    return kept(tag("div", "history", tag("div", "history-title", told), *rows, remaining))
 
 
 def list_told(found: Sequence[RunSummary], *, count: int, folder: str, most: int, wanted: Sequence[str]) -> str:
@@ -37,8 +37,8 @@ def list_told(found: Sequence[RunSummary], *, count: int, folder: str, most: int
 
     ``count``: runs in the folder; ``most``: top-level runs that were asked for; ``wanted``: the words they had to match.
     """
-    top_level = [one for one in found if not one.depth]
-    is_cut = len(top_level) == most and count > sum(1 + one.nested for one in top_level)
+    top_level = [summary for summary in found if not summary.depth]
+    is_cut = len(top_level) == most and count > sum(1 + summary.nested for summary in top_level)
     newest = f", the newest {most}" if is_cut else ""
     if wanted:
         shown = " and ".join(f"“{word}”" for word in wanted)
@@ -64,8 +64,8 @@ def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = No
         one.notebook,
         one.prompt,
     )
-    told = "\n".join(words_of).casefold()
-    return outcome in (None, one.outcome) and all(word.casefold() in told for word in wanted)
+    text = "\n".join(words_of).casefold()
+    return outcome in (None, one.outcome) and all(word.casefold() in text for word in wanted)
 
 
 def _remarks(one: RunSummary) -> list[str]:
@@ -76,8 +76,8 @@ def _remarks(one: RunSummary) -> list[str]:
 
 def _lines(found: Sequence[RunSummary]) -> list[str]:
     """Return a line for each run; the column of states is wider where an outcome is known."""
-    width = WIDTH_WITH_OUTCOME if any(one.assessment is not None for one in found) else WIDTH
-    return [_line(one, width) for one in found]
+    width = WIDTH_WITH_OUTCOME if any(summary.assessment is not None for summary in found) else WIDTH
+    return [_line(summary, width) for summary in found]
 
 
 def _line(one: RunSummary, width: int) -> str:
@@ -106,7 +106,7 @@ def _row(one: RunSummary, open_run: Callable[[str], Html]) -> Html:
 
 def tags_told(one: RunSummary) -> str:
     """Return the tags of a run: ``#night #v2``."""
-    return first_line(clean(" ".join(f"#{one}" for one in one.tags)), 80)
+    return first_line(clean(" ".join(f"#{name}" for name in one.tags)), 80)
 
 
 def status_html(one: RunSummary) -> Html:
@@ -193,12 +193,12 @@ def _button_row(one: RunSummary) -> Html:
         tag("time", "runs-when", when(one, "%d %b %H:%M"), title=when(one, "%Y-%m-%d %H:%M:%S")),
     )
     figures = [] if one.status == "running" else [work_told(one), cost_told(one)]  # its card shows them as they grow
-    told = [*figures, *_remarks(one), first_line(clean(one.model.partition("?")[0]), 40)]
+    facts = [*figures, *_remarks(one), first_line(clean(one.model.partition("?")[0]), 40)]
     pieces = (
         first,
         " ",
         tag("span", "runs-asked", asked_html(one)),
         " ",
-        tag("span", "runs-told", " · ".join(filter(None, told))),
+        tag("span", "runs-told", " · ".join(filter(None, facts))),
     )
     return tag("li", "runs-item", tag("button", "runs-run", joined(*pieces), type="button", data_run=one.id))

@@ -27,8 +27,8 @@ def plan_html(plan: Plan, variable: str = "plan") -> Html:
     rows = [left_out_html(row) if isinstance(row, LeftOut) else tag("div", "", line_html(row)) for row in _rows(plan)]
     parts = (
         tag("div", "plan-head", tag("b", "", "Plan"), " ", tag("span", "meta", _about(plan))),
-        tag("div", "plan-words", told) if (told := _purpose(plan)) else NOTHING,
-        tag("div", "plan-words", told) if (told := _asked_first(plan)) else NOTHING,
+        tag("div", "plan-words", text) if (text := _purpose(plan)) else NOTHING,
+        tag("div", "plan-words", text) if (text := _asked_first(plan)) else NOTHING,
         tag("div", "plan-words", *rows) if rows else NOTHING,
         tag("div", "plan-hint", _how_to_run(plan, variable)),
     )
@@ -55,17 +55,17 @@ def _asked_first(plan: Plan) -> str:
 
 
 def _rows(plan: Plan) -> Iterator[StepRow | LeftOut]:
-    for place in shortened(dict.fromkeys(range(len(plan.steps)), "")):
-        if isinstance(place, LeftOut):
-            yield place
+    for index in shortened(dict.fromkeys(range(len(plan.steps)), "")):
+        if isinstance(index, LeftOut):
+            yield index
             continue
-        step = plan.steps[place]
+        step = plan.steps[index]
         if plan.form == "chat":
-            number, name, about = step.number or place + 1, step.description or "", _of_chat(step)
+            number, name, details = step.number or index + 1, step.description or "", _of_chat(step)
         else:
-            number, name, about = place, _name(step), _why(step)
+            number, name, details = index, _name(step), _why(step)
         arguments = _arguments(step) if plan.form != "chat" and step.kind == TOOL else None
-        yield StepRow("", None, _shown(name), str(number), arguments, words=_shown(about))
+        yield StepRow("", None, _shown(name), str(number), arguments, words=_shown(details))
 
 
 def _name(step: PlanStep) -> str:
@@ -82,10 +82,10 @@ def _why(step: PlanStep) -> str:
 
 def _of_chat(step: PlanStep) -> str:
     tools = f"with {', '.join(step.tools)}" if step.tools else "without tools"
-    given = f"given {_arguments(step)}" if step.args else ""
+    arguments = f"given {_arguments(step)}" if step.args else ""
     after = f"after {', '.join(map(str, step.depends_on))}" if step.depends_on else ""
     by = "by an agent" if step.executor_required else ""
-    return ", ".join(filter(None, [step.type, tools, given, after, by]))
+    return ", ".join(filter(None, [step.type, tools, arguments, after, by]))
 
 
 def _arguments(step: PlanStep) -> str:

@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 def rows(replay: Replay) -> list[Row]:
     """Return what is shown of each round, first to last; at most `MAX_ROUNDS`."""
-    return [_row(replay, one) for one in replay.rounds[:MAX_ROUNDS]]
+    return [_row(replay, replayed) for replayed in replay.rounds[:MAX_ROUNDS]]
 
 
 def _row(replay: Replay, one: ReplayedRound) -> Row:
@@ -81,21 +81,21 @@ def _told(one: ReplayedRound) -> str:
     followed: Sequence[Followed | None] = one.next_followed or [None] * len(one.next_guidance)
     marks = {True: " ✓", False: " ✗", None: ""}
     return ", ".join(
-        f"{cells_of([given])}{marks[verdict.followed if verdict else None]}"
-        for given, verdict in zip(one.next_guidance, followed, strict=False)
+        f"{cells_of([guidance])}{marks[verdict.followed if verdict else None]}"
+        for guidance, verdict in zip(one.next_guidance, followed, strict=False)
     )
 
 
 def _notes(replay: Replay, one: ReplayedRound) -> list[str]:
-    found = []
+    notes = []
     if one is replay.first_divergence:
-        found.append("first divergence")
+        notes.append("first divergence")
     if one.number == replay.caught_at:
-        found.append("could have been caught here")
-    found += one.caught_by
+        notes.append("could have been caught here")
+    notes += one.caught_by
     if one.hypothetical:
-        found.append("hypothetical")
-    return found
+        notes.append("hypothetical")
+    return notes
 
 
 # As HTML
@@ -105,15 +105,15 @@ def replay_html(replay: Replay) -> Html:
     """Return the replay as a table: a row for each round, greyed behind the first divergence, with the guidance to unfold."""
     shown = rows(replay)
     heads = tag("tr", "", *[tag("th", "replay-cell replay-heading", name) for name in HEADINGS if name])
-    body = [_row_html(replay, one, row) for one, row in zip(replay.rounds, shown, strict=False)]
-    left = len(replay.rounds) - len(shown)
+    body = [_row_html(replay, replayed, row) for replayed, row in zip(replay.rounds, shown, strict=False)]
+    omitted = len(replay.rounds) - len(shown)
     parts = (
         tag("div", "replay-head", tag("b", "", _head(replay)), " ", tag("span", "meta", _source(replay))),
         tag("div", "replay-sentence", _linked(replay, replay.sentence)),
         tag("div", "replay-caution", _linked(replay, replay.turn_ending.sentence)),
         tag("div", "replay-caution", _linked(replay, replay.caution)),
         tag("div", "replay-rounds", tag("table", "replay-table", heads, *body)) if body else NOTHING,
-        tag("div", "replay-caution", f"{counted(left, 'more round')}, in table()") if left else NOTHING,
+        tag("div", "replay-caution", f"{counted(omitted, 'more round')}, in table()") if omitted else NOTHING,
     )
     return kept(tag("div", "replay", *parts))
 
@@ -135,7 +135,7 @@ def _row_html(replay: Replay, one: ReplayedRound, row: Row) -> Html:
 def _guidance_html(told: str, guidance: Sequence[Guidance]) -> Html:
     if not guidance:
         return NOTHING
-    texts = [tag("div", "replay-text", words(f"{one.cell}: {one.text}", MAX_OF_GUIDANCE)) for one in guidance]
+    texts = [tag("div", "replay-text", words(f"{item.cell}: {item.text}", MAX_OF_GUIDANCE)) for item in guidance]
     return tag("details", "", tag("summary", "replay-told", told), *texts)
 
 
@@ -143,8 +143,8 @@ def _linked(replay: Replay, sentence: str) -> Html:
     """Return the sentence with links to the rounds that it names."""
     pieces = _ROUND.split(sentence)
     linked = [words(pieces[0])]
-    for number, rest in zip(pieces[1::2], pieces[2::2], strict=True):
-        linked += [tag("a", "", f"round {number}", href=f"#{_anchor(replay, int(number))}"), words(rest)]
+    for number, text in zip(pieces[1::2], pieces[2::2], strict=True):
+        linked += [tag("a", "", f"round {number}", href=f"#{_anchor(replay, int(number))}"), words(text)]
     return joined(*linked)
 
 
@@ -174,6 +174,6 @@ def replay_text(replay: Replay) -> str:
     lines = [f"{_head(replay)}: {_source(replay)}", replay.sentence, replay.turn_ending.sentence, replay.caution, ""]
     table = [HEADINGS, *cells] if cells else []
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
-    if left := len(replay.rounds) - len(shown):
-        lines.append(f"{counted(left, 'more round')}, in table()")
+    if omitted := len(replay.rounds) - len(shown):
+        lines.append(f"{counted(omitted, 'more round')}, in table()")
     return clean("\n".join(lines))

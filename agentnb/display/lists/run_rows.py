@@ -87,7 +87,7 @@ def row_of(place: int, run: Run) -> RunRow:
         len(run.rounds),
         *call_counts(records),
         run.failed_calls,
-        tuple([_name(one.rule) for one in findings_of(run, MAX_LISTED)]),
+        tuple([_name(finding.rule) for finding in findings_of(run, MAX_LISTED)]),
         frozenset([_name(record.call.name) for record in records]),
     )
 
@@ -110,8 +110,8 @@ def with_words(rows: Iterable[RunRow], find: str) -> list[RunRow]:
 
 def choices(rows: Sequence[RunRow], wanted: Wanted) -> dict[str, list[Choice]]:
     """Return the values of each filter, the commonest first, among the rows that fit the other filters and the words."""
-    found = with_words(rows, wanted.find)
-    return {name: _choices(matching(found, wanted._replace(find="", **{name: ""})), name) for name in VALUES}
+    fitting = with_words(rows, wanted.find)
+    return {name: _choices(matching(fitting, wanted._replace(find="", **{name: ""})), name) for name in VALUES}
 
 
 def _choices(rows: Iterable[RunRow], name: str) -> list[Choice]:
@@ -166,4 +166,4 @@ def _texts(run: Run) -> Iterator[str]:
         yield msgspec.json.encode(record.call.arguments).decode()
         if record.result is not None:
             yield record.result.text
-    yield from (one.sentence for one in findings_of(run, MAX_LISTED))
+    yield from (finding.sentence for finding in findings_of(run, MAX_LISTED))
