@@ -37,7 +37,7 @@ def tag(name: str, kind: str, *content: str, **attributes: str | bool | None) ->
     """
     written = f"<{name}"
     if kind:
-        written += f' class="{" ".join(PREFIX + one for one in kind.split())}"'
+        written += f' class="{" ".join(PREFIX + name_part for name_part in kind.split())}"'
     for key, value in attributes.items():
         if value is not None and value is not False:
             written += f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(clean(value))}"')
@@ -46,4 +46,4 @@ def tag(name: str, kind: str, *content: str, **attributes: str | bool | None) ->
 
 def joined(*content: str) -> Html:
     """Join several pieces; those that are not `Html` are escaped."""
-    return Html("".join(one if isinstance(one, Html) else words(one) for one in content))
+    return Html("".join(piece if isinstance(piece, Html) else words(piece) for piece in content))

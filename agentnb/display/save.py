@@ -42,9 +42,9 @@ def save_trace(
     """
     path = _expanded(path)
     name = format or _format_of(path)
-    each = (redacted(one, redact) for one in iter_traces(run))
+    redacted_runs = (redacted(item, redact) for item in iter_traces(run))
     if name in (PAGE, LOG):
-        runs = [*each]
+        runs = [*redacted_runs]
         if len(runs) != 1:
             raise SettingsError(
                 f"{len(runs):,} runs do not fit into one {name} file", NameOne(known=tuple(EXPORTS), lead="Choose one of")
@@ -52,7 +52,7 @@ def save_trace(
         if name == LOG:
             return save_log(runs[0], path)
         return write_whole(path, [page_html(runs[0]).encode("utf-8", "replace")])
-    return write_whole(path, export_named(name).pieces(each))
+    return write_whole(path, export_named(name).pieces(redacted_runs))
 
 
 def _format_of(path: Path) -> str:
@@ -60,7 +60,8 @@ def _format_of(path: Path) -> str:
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         hint = (
-            nearest(ending, [one for one in ENDINGS if one]) or "End the name with .jsonl, .html or .parquet, or give format="
+            nearest(ending, [known_ending for known_ending in ENDINGS if known_ending])
+            or "End the name with .jsonl, .html or .parquet, or give format="
         )
         raise SettingsError(f"No format is named by the ending of {path.name}", hint)
     return ENDINGS[ending]

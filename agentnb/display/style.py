@@ -28,12 +28,12 @@ _CLASS = re.compile(r'(<\w+ )(class="(agentnb-[\w -]+)")(?! style=)')
 @cache
 def rules() -> dict[str, str]:
     """Return the declarations of each class, in the order of the files."""
-    found: dict[str, str] = {}
+    bodies: dict[str, str] = {}
     for path in sorted(STYLES.glob("*.css")):
         if path.name != LIVE:
             for name, body in _RULE.findall(_COMMENT.sub("", path.read_text("utf-8"))):
-                found[name] = found.get(name, "") + _declarations(body)
-    return found
+                bodies[name] = bodies.get(name, "") + _declarations(body)
+    return bodies
 
 
 @cache
@@ -73,15 +73,18 @@ def inline_style(name: str) -> str:
 
 
 def _with_plain_first(body: str) -> str:
-    declarations = [one for one in body.split(";") if one]
-    return "".join(f"{one};" if _plain(one) == one else f"{_plain(one)};{one};" for one in declarations)
+    declarations = [declaration for declaration in body.split(";") if declaration]
+    return "".join(
+        f"{declaration};" if _plain(declaration) == declaration else f"{_plain(declaration)};{declaration};"
+        for declaration in declarations
+    )
 
 
 def _plain(declaration: str) -> str:
-    known = declaration.replace("overflow-wrap:anywhere", "overflow-wrap:break-word")
-    return _VARIABLE.sub(lambda found: found.group(1), known)
+    allowed = declaration.replace("overflow-wrap:anywhere", "overflow-wrap:break-word")
+    return _VARIABLE.sub(lambda found: found.group(1), allowed)
 
 
 def _declarations(body: str) -> str:
-    given = [" ".join(one.split()) for one in body.split(";")]
-    return "".join(f"{one.replace(': ', ':', 1)};" for one in given if one)
+    declarations = [" ".join(declaration.split()) for declaration in body.split(";")]
+    return "".join(f"{declaration.replace(': ', ':', 1)};" for declaration in declarations if declaration)

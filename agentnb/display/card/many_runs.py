@@ -98,7 +98,7 @@ class ManyRuns:
         pieces = [
             tag("span", f"chip {kind}", mark, f" {counted(self.count, 'run')}"),
             NOTHING if self.is_over else bar,
-            tag("span", "meta", *[Html(f"{tag('span', 'part', candidate)} ") for candidate in (self.states, *self._figures)]),
+            tag("span", "meta", *[Html(f"{tag('span', 'part', figure)} ") for figure in (self.states, *self._figures)]),
         ]
         line = Html(" ".join(piece for piece in pieces if piece))
         if not self.is_over:

@@ -118,7 +118,7 @@ class NestedRuns:
             if oldest is not None:
                 self._kept.remove(oldest)
                 call_id, run = oldest
-                self._few[call_id] = [entry for entry in self._few[call_id] if entry is not run]
+                self._few[call_id] = [kept for kept in self._few[call_id] if kept is not run]
 
     def share(self, other: NestedRuns) -> None:
         """Hold what ``other`` holds, and what is added to either from now on."""

@@ -27,8 +27,8 @@ MAX_TEXT_LINES = 3
 def server_list_html(rows: list[ListedServer], hint: str) -> Html:
     """Return the list; ``hint``: what to type next."""
     shown = [_row(row) for row in rows[:MAX_SERVERS]]
-    left = len(rows) - len(shown)
-    more = tag("div", "server-row", f"{left:,} more") if left > 0 else NOTHING
+    omitted = len(rows) - len(shown)
+    more = tag("div", "server-row", f"{omitted:,} more") if omitted > 0 else NOTHING
     foot = tag("div", "server-hint", hint)
     return kept(tag("div", "history", tag("div", "history-title", server_count(rows)), *shown, more, foot))
 
@@ -76,8 +76,8 @@ def server_list_text(rows: list[ListedServer], hint: str) -> str:
     width = max((len(row.live.server.name) for row in rows[:MAX_SERVERS]), default=0)
     for row in rows[:MAX_SERVERS]:
         lines += server_head_lines(row, min(width, MAX_NAME))
-    left = len(rows) - MAX_SERVERS
-    return clean("\n".join([*lines, *([f"{left:,} more"] if left > 0 else []), *([hint] if hint else [])]))
+    omitted = len(rows) - MAX_SERVERS
+    return clean("\n".join([*lines, *([f"{omitted:,} more"] if omitted > 0 else []), *([hint] if hint else [])]))
 
 
 def server_head_lines(row: ListedServer, width: int = 0) -> list[str]:

@@ -34,17 +34,17 @@ def sections_of(row: ListedServer, catalogue: Catalogue) -> list[Section]:
     """Return what the server has, without empty lists."""
     left_out = found_tools(row.live, row.live.tools).left_out
     usable = [tool for tool in row.live.tools if tool.name not in left_out]
-    found = [
-        Section("tool", [_row(one.name, arguments_told(one.input_schema), one.description) for one in usable]),
+    sections = [
+        Section("tool", [_row(item.name, arguments_told(item.input_schema), item.description) for item in usable]),
         Section("unusable tool", [_row(name, None, why) for name, why in left_out.items()]),
-        Section("resource", [_row(one.uri, one.mime_type, one.description or one.title) for one in catalogue.resources]),
+        Section("resource", [_row(item.uri, item.mime_type, item.description or item.title) for item in catalogue.resources]),
         Section(
             "resource template",
-            [_row(one.uri_template, one.mime_type, one.description or one.title) for one in catalogue.templates],
+            [_row(item.uri_template, item.mime_type, item.description or item.title) for item in catalogue.templates],
         ),
-        Section("prompt", [_row(one.name, prompt_arguments(one), one.description) for one in catalogue.prompts]),
+        Section("prompt", [_row(item.name, prompt_arguments(item), item.description) for item in catalogue.prompts]),
     ]
-    return [section for section in found if section.rows]
+    return [section for section in sections if section.rows]
 
 
 def _row(name: str, kind: str | None, about: str | None) -> tuple[str, str, str]:
@@ -82,8 +82,8 @@ def server_html(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> Ht
 def _section_html(section: Section) -> Html:
     shown = section.rows[:MAX_ROWS]
     rows = [_row_html(*cells) for cells in shown]
-    left = len(section.rows) - len(shown)
-    body = joined(*rows, tag("div", "quiet", f"{left:,} more") if left else NOTHING)
+    omitted = len(section.rows) - len(shown)
+    body = joined(*rows, tag("div", "quiet", f"{omitted:,} more") if omitted else NOTHING)
     title = tag("summary", "server-section-title", _counted(section))
     return tag("details", "server-row", title, tag("div", "server-items", body), open=len(shown) <= MAX_OPEN)
 
@@ -118,7 +118,7 @@ def server_text(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> st
     lines = [*server_head_lines(row), *filter(None, [facts_told(row)])]
     for section in sections_of(row, catalogue):
         lines += [f"{_counted(section)}:", *[_line(*cells) for cells in section.rows[:MAX_ROWS]]]
-        lines += [f"  {left:,} more"] if (left := len(section.rows) - MAX_ROWS) > 0 else []
+        lines += [f"  {omitted:,} more"] if (omitted := len(section.rows) - MAX_ROWS) > 0 else []
     text = instructions_of(row)
     lines += [f"{INSTRUCTIONS}:", *[f"  {line}" for line in _plain(text).splitlines()]] if text else []
     return clean("\n".join([*lines, *hints]))

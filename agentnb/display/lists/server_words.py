@@ -38,18 +38,18 @@ def state_of(row: ListedServer) -> tuple[str, str]:
 
 def figures_of(row: ListedServer) -> list[str]:
     """Return the number of its tools, since when it runs, where it is configured, and its folder if it has one of its own."""
-    found = []
+    figures = []
     if row.live.facts is not None:
-        found.append(counted(len(row.live.tools), "tool"))
+        figures.append(counted(len(row.live.tools), "tool"))
         if row.live.state == "ready":
-            found.append(f"since {row.live.facts.since.astimezone():%H:%M}")
-    return [*found, told(row.source)]
+            figures.append(f"since {row.live.facts.since.astimezone():%H:%M}")
+    return [*figures, told(row.source)]
 
 
 def problem_told(row: ListedServer) -> str:
     """Return why it could not be started or reached; empty if that did not happen."""
-    done = "reached" if row.live.server.is_remote else "started"
-    lead = f"Could not be {done}: " if row.live.state == "failed" else ""
+    verb = "reached" if row.live.server.is_remote else "started"
+    lead = f"Could not be {verb}: " if row.live.state == "failed" else ""
     return f"{lead}{told(row.live.problem, MAX_PROBLEM)}" if row.live.problem else ""
 
 
@@ -81,10 +81,10 @@ def _kind(schema: Mapping[str, Any]) -> str:
         return "choice"
     if isinstance(named, str):
         return told(named, MAX_NAME)
-    each = named if isinstance(named, list) else [one.get("type") for one in _alternatives(schema)]
-    return " or ".join(told(one, MAX_NAME) for one in each[:3] if isinstance(one, str) and one != "null")
+    kinds = named if isinstance(named, list) else [kind.get("type") for kind in _alternatives(schema)]
+    return " or ".join(told(kind, MAX_NAME) for kind in kinds[:3] if isinstance(kind, str) and kind != "null")
 
 
 def _alternatives(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = schema.get("anyOf") or schema.get("oneOf")
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+    schemas = schema.get("anyOf") or schema.get("oneOf")
+    return [alternative for alternative in schemas if isinstance(alternative, Mapping)] if isinstance(schemas, list) else []

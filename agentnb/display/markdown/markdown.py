@@ -58,7 +58,7 @@ def _coloured(code: str, language: str) -> Html:
 
 def _class_of(kind: Any) -> str:
     name = str(kind).removeprefix("Token.")
-    return next((found for start, found in _KINDS if name.startswith(start)), "")
+    return next((css_class for start, css_class in _KINDS if name.startswith(start)), "")
 
 
 def _span(kind: str, text: str) -> str:

@@ -151,22 +151,22 @@ def parser() -> MarkdownIt:
     from markdown_it.rules_block import table
     from markdown_it.rules_inline import image, link
 
-    made = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTED}).enable(["table", "strikethrough"])
-    made.inline.ruler.at("link", _bounded(link))
-    made.inline.ruler.at("image", _bounded(image))
-    made.inline.ruler.before("escape", "math", _math)
-    made.block.ruler.at("table", _table_unless_too_much(table), {"alt": ["paragraph", "reference"]})
-    made.core.ruler.push("agentnb", _made_plain)
-    made.add_render_rule("heading_open", lambda *_: "<p><strong>")
-    made.add_render_rule("heading_close", lambda *_: "</strong></p>\n")
-    return made
+    markdown = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTED}).enable(["table", "strikethrough"])
+    markdown.inline.ruler.at("link", _bounded(link))
+    markdown.inline.ruler.at("image", _bounded(image))
+    markdown.inline.ruler.before("escape", "math", _math)
+    markdown.block.ruler.at("table", _table_unless_too_much(table), {"alt": ["paragraph", "reference"]})
+    markdown.core.ruler.push("agentnb", _made_plain)
+    markdown.add_render_rule("heading_open", lambda *_: "<p><strong>")
+    markdown.add_render_rule("heading_close", lambda *_: "</strong></p>\n")
+    return markdown
 
 
 def top_blocks(text: str) -> list[tuple[str, int, int]]:
     """Return type, first line and line after the last of each top-level block."""
     tokens: list[Token] = []
-    made = parser()
-    made.block.parse(text, made, {}, tokens)
+    markdown = parser()
+    markdown.block.parse(text, markdown, {}, tokens)
     return [(token.type, *token.map) for token in tokens if token.level == 0 and token.map and token.nesting >= 0]  # type: ignore[misc]
 
 
@@ -177,10 +177,10 @@ def _bounded(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline
         if state.env.get("looked_at", 0) > MAX_LOOKED_AT:
             return False
         start = state.pos
-        found = rule(state, silent)
-        looked_at = (state.pos if found else state.posMax) - start
+        matched = rule(state, silent)
+        looked_at = (state.pos if matched else state.posMax) - start
         state.env["looked_at"] = state.env.get("looked_at", 0) + looked_at  # read again: nested brackets have changed it
-        return found
+        return matched
 
     return bounded
 
@@ -207,13 +207,13 @@ def _stays_tex(text: str, next_character: str) -> bool:
 
 def _add_formula(state: StateInline, text: str, opening: str, before: str, start: int) -> None:
     """Add the place of a formula to the tokens and the formula to those of the text, or its TeX if it cannot be typeset."""
-    formulas, made = state.env.get("formulas"), ""
+    formulas, html = state.env.get("formulas"), ""
     after = state.src[state.pos : state.pos + 1]
     if formulas is not None and len(formulas) < MAX_FORMULAS and is_formula(text, opening, before, after):
-        made = formula_html(text, block=opening in ("$$", "\\["))
-    if formulas is not None and made:
+        html = formula_html(text, block=opening in ("$$", "\\["))
+    if formulas is not None and html:
         state.pending += f"{MARK}{len(formulas)}{MARK}"
-        formulas.append(made)
+        formulas.append(html)
     else:
         state.pending += state.src[start : state.pos]
 
@@ -241,22 +241,22 @@ def _made_plain(state: StateCore) -> None:
 def _inline(children: list[Token], source: str) -> list[Token]:
     if any(child.level > MAX_NESTED for child in children):
         return [_text(source)]
-    made: list[Token] = []
+    tokens: list[Token] = []
     open_links: list[str | None] = []
     for child in children:
         if child.type == "link_open":
             address = str(child.attrs.get("href", ""))
             shown_as_it_is = child.markup == "autolink"
             open_links.append(None if _is_linked(address) else "" if shown_as_it_is else address)
-            made += [child] if open_links[-1] is None else []
+            tokens += [child] if open_links[-1] is None else []
         elif child.type == "link_close" and open_links:
             unlinked = open_links.pop()
-            made.append(child if unlinked is None else _text(_told(unlinked)))
+            tokens.append(child if unlinked is None else _text(_told(unlinked)))
         elif child.type == "image":
-            made += _picture(child, inside_a_link=bool(open_links))
+            tokens += _picture(child, inside_a_link=bool(open_links))
         else:
-            made.append(child)
-    return made
+            tokens.append(child)
+    return tokens
 
 
 def _picture(token: Token, *, inside_a_link: bool) -> list[Token]:
@@ -279,9 +279,9 @@ def _told(address: str) -> str:
 
 
 def _text(content: str) -> Token:
-    made = _token("text", "", 0)
-    made.content = content
-    return made
+    token = _token("text", "", 0)
+    token.content = content
+    return token
 
 
 def _token(kind: str, name: str, nesting: Any) -> Token:

@@ -89,10 +89,10 @@ def mathml(tex: str, *, block: bool) -> Html:
     from latex2mathml.converter import convert_to_element  # takes 50 ms
 
     display = "block" if block else "inline"
-    made = convert_to_element(tex, display=display)
-    for each in made.iter():
-        _mend(each, block)
-    html = f'<math display="{display}">{"".join(_written(child, 1) for child in made)}</math>'
+    root = convert_to_element(tex, display=display)
+    for element in root.iter():
+        _mend(element, block)
+    html = f'<math display="{display}">{"".join(_written(child, 1) for child in root)}</math>'
     if len(html) > MAX_GROWTH * len(tex) + 300:
         raise NotShownError
     return Html(html)
@@ -122,8 +122,8 @@ def _written(element: Element, depth: int, before: str = "", after: str = "") ->
         content = "".join(_written(child, depth + 1, *signs) + _blank(element, child) for child, signs in pieces)
     if name == "mtd":
         return f"{opening}{_unseen(before)}{content}</mtd>"
-    made = f"{opening}{content}</{name}>"
-    return f"<mrow>{_unseen(before)}{made}{_unseen(after)}</mrow>" if name != "mtr" and (before or after) else made
+    html = f"{opening}{content}</{name}>"
+    return f"<mrow>{_unseen(before)}{html}{_unseen(after)}</mrow>" if name != "mtr" and (before or after) else html
 
 
 def _blank(element: Element, child: Element) -> str:
@@ -162,8 +162,8 @@ def _named(width: str) -> str:
 
 
 def _length(value: str) -> str:
-    found = _LENGTH.fullmatch(value)
-    if found is None or abs(float(found[1])) > MAX_LENGTH:
+    match = _LENGTH.fullmatch(value)
+    if match is None or abs(float(match[1])) > MAX_LENGTH:
         raise NotShownError
     return value
 
@@ -202,22 +202,22 @@ def _signs(element: Element, before: str) -> list[tuple[str, str]]:
     ``before``: what is unseen before the element, which a row of a table has in its first cell.
     """
     children = list(element)
-    found = [("", "")] * len(children)
+    signs = [("", "")] * len(children)
     scripts = _SCRIPTS.get(element.tag, "")
     if scripts:
-        found[1:] = [_around(child, sign) for sign, child in zip(scripts, children[1:], strict=True)]
+        signs[1:] = [_around(child, sign) for sign, child in zip(scripts, children[1:], strict=True)]
     elif element.tag == "mfrac":
-        found = [_around(children[0]), _around(children[1], "/" if element.get("linethickness") is None else " over ")]
+        signs = [_around(children[0]), _around(children[1], "/" if element.get("linethickness") is None else " over ")]
     elif element.tag == "mroot":
-        found = [("(", ")"), ("^(1/", ")")]
+        signs = [("(", ")"), ("^(1/", ")")]
     elif element.tag == "msqrt" and len(children) == 1:
-        found = [_around(children[0], "√")]
+        signs = [_around(children[0], "√")]
     elif element.tag == "mtable":
-        found[1:] = [("; ", "")] * len(children[1:])
+        signs[1:] = [("; ", "")] * len(children[1:])
     elif element.tag == "mtr":
-        found = [(" " if child.get("columnalign") == "left" else ", ", "") for child in children]
-        found[:1] = [(before, "")] * len(children[:1])
-    return found
+        signs = [(" " if child.get("columnalign") == "left" else ", ", "") for child in children]
+        signs[:1] = [(before, "")] * len(children[:1])
+    return signs
 
 
 def _around(child: Element, sign: str = "") -> tuple[str, str]:

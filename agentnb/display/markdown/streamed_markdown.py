@@ -69,9 +69,9 @@ class Blocks:
     def finish(self) -> list[Html]:
         """Return what is left when the text has ended."""
         self._take(last=True)
-        rest = fragment(self._tail)
+        remaining = fragment(self._tail)
         self._start()
-        return [one for one in (rest, left_out(-self._most)) if one]
+        return [block for block in (remaining, left_out(-self._most)) if block]
 
     def _take(self, *, last: bool = False) -> None:
         """Move the text that was fed to the tail; half a line end or half a character waits for its other half."""
@@ -109,9 +109,9 @@ class Blocks:
     def _settled_blocks(self) -> list[Html]:
         end = self._tail.rfind("\n") + 1
         lines = self._tail[:end].split("\n")[:-1]
-        found = _top_blocks(self._tail[:end])
-        starts = [0, *(first for _, first, _ in found[1:])]
-        if found and _is_final(found[-1], lines):
+        blocks = _top_blocks(self._tail[:end])
+        starts = [0, *(first for _, first, _ in blocks[1:])]
+        if blocks and _is_final(blocks[-1], lines):
             starts.append(len(lines))
         settled = [_of_lines(lines[first:after]) for first, after in pairwise(starts)]
         if settled:
@@ -119,7 +119,7 @@ class Blocks:
             self._saw_an_end()  # for the block that is open now, so that its lines are not checked again
         else:
             self._not_before = 2 * len(self._tail)
-        return [one for one in settled if one]
+        return [block for block in settled if block]
 
 
 def _top_blocks(text: str) -> list[tuple[str, int, int]]:
@@ -158,8 +158,8 @@ def _kind(line: str) -> _Kind:
 
 def _fence(line: str) -> str:
     """Return the marks that open a fence on this line; empty if there are none."""
-    found = _FENCE.match(line)
-    return found.group(1) if found else ""
+    match = _FENCE.match(line)
+    return match.group(1) if match else ""
 
 
 def _closes(line: str, fence: str) -> bool:

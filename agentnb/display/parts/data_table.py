@@ -27,12 +27,12 @@ GAP = "\N{EN DASH}"
 
 def table_html(table: Table) -> Html:
     """Return head and rows in a scrolling box, and beneath them how much of the table is shown."""
-    numeric = [_is_numeric([row[place] for row in table.rows]) for place in range(_width(table))]
-    texts = [_texts([row[place] for row in table.rows]) for place in range(_width(table))]
+    numeric = [_is_numeric([row[column] for row in table.rows]) for column in range(_width(table))]
+    texts = [_texts([row[column] for row in table.rows]) for column in range(_width(table))]
     rows = [_row([text[number] for text in texts], row, numeric, len(table.index)) for number, row in enumerate(table.rows)]
     if 0 < table.gap < len(rows):
-        left_out = f"… {counted(table.row_count - len(rows), 'row')} left out …"
-        rows.insert(table.gap, tag("tr", "", tag("td", "data-cell data-gap", left_out, colspan=str(max(1, _width(table))))))
+        gap_text = f"… {counted(table.row_count - len(rows), 'row')} left out …"
+        rows.insert(table.gap, tag("tr", "", tag("td", "data-cell data-gap", gap_text, colspan=str(max(1, _width(table))))))
     body = tag("table", "data", _head(table, numeric), tag("tbody", "", *rows))
     box = tag("div", "data-box", body, tabindex="0", role="region", aria_label=f"Table, {table_size(table)}")
     return joined(box, tag("div", "data-size", table_size(table)))
@@ -41,9 +41,9 @@ def table_html(table: Table) -> Html:
 def table_size(table: Table) -> str:
     """Return ``30 of 344 rows, 8 columns shown``; for a whole table, only its size."""
     rows, columns = len(table.rows), len(table.columns)
-    told = [_of(rows, table.row_count, "row"), _of(columns, table.column_count, "column")]
+    parts = [_of(rows, table.row_count, "row"), _of(columns, table.column_count, "column")]
     whole = rows >= table.row_count and columns >= table.column_count
-    return ", ".join(told) + ("" if whole else " shown")
+    return ", ".join(parts) + ("" if whole else " shown")
 
 
 def table_of_objects(value: Any) -> Table | None:
@@ -53,9 +53,9 @@ def table_of_objects(value: Any) -> Table | None:
     first = value[0]
     if not isinstance(first, dict) or not 1 <= len(first) <= MAX_COLUMNS:
         return None
-    if not all(isinstance(one, dict) and one.keys() == first.keys() and all(map(_is_flat, one.values())) for one in value):
+    if not all(isinstance(row, dict) and row.keys() == first.keys() and all(map(_is_flat, row.values())) for row in value):
         return None
-    rows = tuple([tuple([one[key] for key in first]) for one in value])
+    rows = tuple([tuple([row[key] for key in first]) for row in value])
     return Table(tuple(first), rows, len(rows), len(first)).mapped(encodable)
 
 
@@ -94,20 +94,20 @@ def _head(table: Table, numeric: Sequence[bool]) -> Html:
 
 def _row(texts: Sequence[str], row: Sequence[Cell], numeric: Sequence[bool], index: int) -> Html:
     cells = []
-    for place, (text, is_number) in enumerate(zip(texts, numeric, strict=True)):
+    for column, (text, is_number) in enumerate(zip(texts, numeric, strict=True)):
         kind = "data-cell data-number" if is_number else "data-cell"
-        if place < index:
+        if column < index:
             cells.append(tag("th", f"{kind} data-index", words(text), scope="row"))
         else:
-            missing = row[place] is None
+            missing = row[column] is None
             cells.append(tag("td", f"{kind} data-gap" if missing else kind, words(text), title="missing" if missing else None))
     return tag("tr", "", *cells)
 
 
 def _is_numeric(column: Sequence[Cell]) -> bool:
     """Return whether the column holds only numbers and gaps, and at least one number."""
-    there = [cell for cell in column if cell is not None]
-    return bool(there) and all(_is_number(cell) for cell in there)
+    present = [cell for cell in column if cell is not None]
+    return bool(present) and all(_is_number(cell) for cell in present)
 
 
 def _is_number(cell: Cell) -> bool:
@@ -133,8 +133,8 @@ def _decimals(value: float) -> int:
     if _is_extreme(value):
         return 0
     digits = f"{value:.{MAX_DECIMALS}g}"
-    told = len(digits.partition(".")[2]) if "e" not in digits else 0
-    return min(MAX_DECIMALS, told)
+    count = len(digits.partition(".")[2]) if "e" not in digits else 0
+    return min(MAX_DECIMALS, count)
 
 
 def _is_extreme(value: float) -> bool:

@@ -32,7 +32,7 @@ MAX_OF_A_TITLE = 160
 
 def findings_of(run: Run, most: int | None = None) -> list[Row]:
     """Return what was found in a run whose rounds there are, in the order of the last rounds; at most so many."""
-    return [*islice((one for one in found(run) if _is_here(run, one)), most)]
+    return [*islice((finding for finding in found(run) if _is_here(run, finding)), most)]
 
 
 class Line:
@@ -123,8 +123,8 @@ class Lines:
 def lines_of(run: Run) -> Lines:
     """Return the lines of all findings of a run."""
     lines = Lines(run)
-    for one in findings_of(run):
-        lines.add(one)
+    for finding in findings_of(run):
+        lines.add(finding)
     return lines
 
 
@@ -137,11 +137,11 @@ def findings_html(run: Run, lines: Lines, form: Form) -> Html:
     shown = tag("ol", "findings", *[line.html(run) for line in listed[:first]])
     folded = NOTHING
     if later := listed[first:]:
-        left_out = len(lines) - len(listed)
-        rest = tag("li", "finding quiet", f"{left_out:,} more") if left_out else NOTHING
+        omitted = len(lines) - len(listed)
+        remaining = tag("li", "finding quiet", f"{omitted:,} more") if omitted else NOTHING
         more = f"{counted(lines.count - sum(line.count for line in listed[:first]), 'more finding')}"
         opened = form._replace(folds={"findings": form.whole, **form.folds})
-        folded = fold("findings", more, tag("ol", "findings", *[line.html(run) for line in later], rest), opened)
+        folded = fold("findings", more, tag("ol", "findings", *[line.html(run) for line in later], remaining), opened)
     return tag("div", "list", lines.title, shown, folded)
 
 
@@ -158,18 +158,18 @@ class LiveFindings:
 
     def take(self, event: AnyEvent, run: Run) -> Sequence[int]:
         """Add what this event, the last of the run, brought; return the indices of the rounds that have new marks."""
-        new = [one for one in found_by(event, run) if _is_here(run, one)]
+        new = [finding for finding in found_by(event, run) if _is_here(run, finding)]
         if not new:
             return ()
         lines = self._lines = self._lines or Lines(run)
-        for one in new:
-            line = lines.add(one)
-            self._newest = [line, *[each for each in self._newest if each is not line]][:MAX_LIVE]
-            self.marks[one.last] = lines.mark(one.last)
+        for finding in new:
+            line = lines.add(finding)
+            self._newest = [line, *[other for other in self._newest if other is not line]][:MAX_LIVE]
+            self.marks[finding.last] = lines.mark(finding.last)
         earlier = len(lines) - len(self._newest)
         more = tag("li", "finding quiet", f"{earlier:,} earlier") if earlier else NOTHING
         self.html = joined(lines.title, tag("ol", "findings", *[line.html(run) for line in self._newest], more))
-        return [one.last for one in new]
+        return [finding.last for finding in new]
 
 
 def _is_here(run: Run, one: Row) -> bool:
@@ -178,21 +178,23 @@ def _is_here(run: Run, one: Row) -> bool:
 
 def _rounds(run: Run, spans: Sequence[tuple[Row, Row]]) -> list[Html]:
     """Return ``rounds 5, 7 to 9`` with links, each with the sentence of its finding as title."""
-    told = [_span(run, begin, end) for begin, end in spans]
+    links = [_span(run, begin, end) for begin, end in spans]
     is_one = len(spans) == 1 and spans[0][0].first == spans[0][1].last
-    return [words("round " if is_one else "rounds "), Html(", ".join(told))]
+    return [words("round " if is_one else "rounds "), Html(", ".join(links))]
 
 
 def _span(run: Run, begin: Row, end: Row) -> Html:
     ends = {begin.first: begin} | ({end.last: end} if end.last != begin.first else {})
     return Html(
-        " to ".join([round_link(run.id, index, first_line(_sentence(one), MAX_OF_A_TITLE)) for index, one in ends.items()])
+        " to ".join(
+            [round_link(run.id, index, first_line(_sentence(finding), MAX_OF_A_TITLE)) for index, finding in ends.items()]
+        )
     )
 
 
 def _sentence(one: Row) -> str:
-    told = first_line(clean(one.sentence or one.rule.replace("_", " ")), MAX_OF_A_SENTENCE).rstrip(".")
-    return f"{told[:1].upper()}{told[1:]}"
+    sentence = first_line(clean(one.sentence or one.rule.replace("_", " ")), MAX_OF_A_SENTENCE).rstrip(".")
+    return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
 def _anchor(run: Run, number: int) -> str:

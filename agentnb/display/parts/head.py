@@ -74,8 +74,8 @@ def marked_html(kind: str, text: str, *more: Html, look: str = "chip", element: 
 
 def listed_state_html(kind: str, state: str, outcome: Outcome, outcome_told: str) -> Html:
     """Return the state of a run as lists have it, and the outcome beside it if anything says one."""
-    told = [(kind, state), (OUTCOME_TONES[outcome], outcome_told)]
-    marks = [marked_html(tone, text, look="history-status", element="b") for tone, text in told if text]
+    parts = [(kind, state), (OUTCOME_TONES[outcome], outcome_told)]
+    marks = [marked_html(tone, text, look="history-status", element="b") for tone, text in parts if text]
     return Html(" ".join(marks))
 
 
@@ -98,8 +98,8 @@ def chip_html(run: Run, *, hears: bool = False, position: PlanPosition | None = 
     """Return the state as `chip` does, with its mark; in a live card, the wait for a retry counts down."""
     kind = tone(run)
     until = _wait_ends(run)
-    rest = tag("span", "", "", data_until=str(_milliseconds(until))) if until else _silence(run)
-    return marked_html(kind, first_line(chip(run, hears=hears, position=position), 200), rest)
+    counter = tag("span", "", "", data_until=str(_milliseconds(until))) if until else _silence(run)
+    return marked_html(kind, first_line(chip(run, hears=hears, position=position), 200), counter)
 
 
 def _silence(run: Run) -> Html:
@@ -121,8 +121,8 @@ def _substitutes(run: Run) -> Html:
 
 def outcome_html(run: Run) -> Html:
     """Return the outcome with what says it: ``failed: reward 0 (tau-bench)``; nothing if nothing says it."""
-    told = outcome_told(run)
-    return marked_html(OUTCOME_TONES[run.outcome], told) if told else NOTHING
+    text = outcome_told(run)
+    return marked_html(OUTCOME_TONES[run.outcome], text) if text else NOTHING
 
 
 def _wait_ends(run: Run) -> datetime | None:
@@ -212,17 +212,23 @@ def details_html(run: Run, totals: Totals) -> Html:
 
 def _context(run: Run) -> str:
     """Return the contexts of the run in their order, and the entity of the last."""
-    about = f", {run.entity}" if run.entity else ""
-    return first_line(clean(f"{' → '.join(run.contexts)}{about}"), MAX_OF_A_PLACE) if run.contexts else ""
+    entity = f", {run.entity}" if run.entity else ""
+    return first_line(clean(f"{' → '.join(run.contexts)}{entity}"), MAX_OF_A_PLACE) if run.contexts else ""
 
 
 def _origin(run: Run) -> list[tuple[str, str]]:
     """Return where a run was read from that another product recorded; empty for agentnb's own."""
-    one = run.origin
-    if one is None:
+    origin = run.origin
+    if origin is None:
         return []
-    found = (("format", one.format), ("file", one.file), ("position", one.position), ("task", one.task), ("trial", one.trial))
-    return [(name, first_line(clean(value), MAX_OF_A_PLACE)) for name, value in found]
+    facts = (
+        ("format", origin.format),
+        ("file", origin.file),
+        ("position", origin.position),
+        ("task", origin.task),
+        ("trial", origin.trial),
+    )
+    return [(name, first_line(clean(value), MAX_OF_A_PLACE)) for name, value in facts]
 
 
 def speakers(run: Run) -> list[str]:

@@ -34,8 +34,8 @@ def long_html(text: str, way: Way, kind: str = "tool-output") -> Html:
         return tag("pre", kind, clean(text))
     start, end = _ends(text, way.most)  # cut first: only what is shown needs cleaning
     count = len(text) - len(start) - len(end)
-    left_out = tag("div", "tool-left-out", f"… {count:,} characters left out … ", _to_all(len(text), way))
-    return joined(tag("pre", kind, start), left_out, tag("pre", kind, end))
+    gap = tag("div", "tool-left-out", f"… {count:,} characters left out … ", _to_all(len(text), way))
+    return joined(tag("pre", kind, start), gap, tag("pre", kind, end))
 
 
 def _ends(text: str, most: int) -> tuple[str, str]:

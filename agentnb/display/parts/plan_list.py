@@ -61,7 +61,7 @@ def _listed(plan: PlanProgress, run: Run, *, waits: bool) -> ListedPlan:
     if plan.is_rejected or (not status and has_ended(run)):
         status = NOT_RUN
     elif status == "running":
-        has_asked = any(state == WAITING for _, state in rows) or any(one.id in plan.questions for one in run.waiting)
+        has_asked = any(state == WAITING for _, state in rows) or any(question.id in plan.questions for question in run.waiting)
         status = WAITING if has_asked else status if run.should_continue else INTERRUPTED
     return ListedPlan(plan, rows, status)
 
@@ -74,8 +74,8 @@ def _state(step: StepProgress, run: Run, waiting: Collection[str]) -> str:
 
 def shown_steps(found: ListedPlan) -> Iterator[Row | LeftOut]:
     """Yield the steps of a plan that are listed, and the words in place of the others."""
-    for place in shortened({step.number: state for step, state in found.rows}):
-        yield place if isinstance(place, LeftOut) else found.rows[place]
+    for shown in shortened({step.number: state for step, state in found.rows}):
+        yield shown if isinstance(shown, LeftOut) else found.rows[shown]
 
 
 def plan_row(found: ListedPlan) -> StepRow:
@@ -86,34 +86,34 @@ def plan_row(found: ListedPlan) -> StepRow:
 
 def _figures(found: ListedPlan) -> str:
     plan = found.plan
-    told = [counts(Counter(state for _, state in found.rows), _GOING_ON)] if found.rows else []
+    parts = [counts(Counter(state for _, state in found.rows), _GOING_ON)] if found.rows else []
     if found.status == ANSWER:
-        told.append("no steps left")
+        parts.append("no steps left")
     elif not found.rows and plan.asks:
-        told.append(ASKS)
+        parts.append(ASKS)
     if plan.record.edits:
-        told.append(f"edited {counted(plan.record.edits, 'time')}")
+        parts.append(f"edited {counted(plan.record.edits, 'time')}")
     if plan.verdict:
-        told.append(f"review: {short(plan.verdict, 40)}")
-    told += used(sum(plan.usages, NOTHING_USED))
+        parts.append(f"review: {short(plan.verdict, 40)}")
+    parts += used(sum(plan.usages, NOTHING_USED))
     if plan.began_at is not None and plan.ended_at is not None:
         seconds = (plan.ended_at - plan.began_at).total_seconds()
-        told += [duration(seconds)] if seconds >= SHORTEST else []
-    return ", ".join(told)
+        parts += [duration(seconds)] if seconds >= SHORTEST else []
+    return ", ".join(parts)
 
 
 def row_of_step(plan: str, step: StepProgress, state: str) -> StepRow:
     """Return the row of a step of a plan. ``plan``: the key of the plan."""
     written, record = step.written, step.record
     is_call = written.kind == TOOL
-    given = written.args if record is None or step.asks else record.inputs
+    arguments = written.args if record is None or step.asks else record.inputs
     note = f"dropped: same as step {step.same_as}" if state == DROPPED else ""
     return StepRow(
         f"{plan}:{step.number}",
         state,
         name=(short(written.label, 80) or "step") if is_call else written.kind if written.kind in (NOOP, ABORT) else ASKS,
         number=str(step.number),
-        arguments=(argument_words(given, LINE) if given else "") if is_call else None,
+        arguments=(argument_words(arguments, LINE) if arguments else "") if is_call else None,
         title="" if is_call else short(written.purpose, 160),
         figures="" if record is None else figures_of(record, state),
         note="not called: it lacked arguments" if is_call and step.asks and state == "completed" else note,
@@ -121,7 +121,7 @@ def row_of_step(plan: str, step: StepProgress, state: str) -> StepRow:
         reason=short(written.purpose, 400) if is_call else "",
         depth=1,
         record=None if record is None else replace(record, error=step.error),
-        given=given if is_call else None,
+        given=arguments if is_call else None,
         has_runs=step.is_open,
         begun=step.begun,
         traceback=step.traceback,
@@ -143,10 +143,10 @@ def plan_lines(history: PlanHistory, run: Run) -> Iterator[str]:
     plans = listed_plans(history, run)
     if earlier := len(history.plans) - len(plans):
         yield f"  … {counted(earlier, 'earlier plan')}"
-    for found in plans:
-        yield f"  {row_text(plan_row(found))}"
-        for row in shown_steps(found):
-            yield f"    {row}" if isinstance(row, LeftOut) else f"  {row_text(row_of_step(found.key, *row))}"
+    for listed in plans:
+        yield f"  {row_text(plan_row(listed))}"
+        for row in shown_steps(listed):
+            yield f"    {row}" if isinstance(row, LeftOut) else f"  {row_text(row_of_step(listed.key, *row))}"
 
 
 def work_lines(run: Run) -> Iterator[str]:

@@ -57,26 +57,30 @@ def result_html(
     """
     if record.result is None:
         return NOTHING
-    way = Way(record.call.id, live, where, key, MAX_OF_ALL if whole else MAX_AT_ONCE)
+    access = Way(record.call.id, live, where, key, MAX_OF_ALL if whole else MAX_AT_ONCE)
     if record.result.is_error:
         return joined(
-            *_blocks(record.result, way, pictures, "tool-output tool-problem" if state(record) == "failed" else "tool-output"),
-            _traceback(record, way),
+            *_blocks(
+                record.result, access, pictures, "tool-output tool-problem" if state(record) == "failed" else "tool-output"
+            ),
+            _traceback(record, access),
         )
     if record.display is not None:
         pieces = list(_pieces(record.result, pictures))
-        read = [long_html(piece, way) for piece in pieces if isinstance(piece, str)]
+        read = [long_html(piece, access) for piece in pieces if isinstance(piece, str)]
         shown = [_picture(piece) for piece in pieces if isinstance(piece, Shown)]
-        return joined(table_html(record.display), *shown, _folded("What the model read", way.key and f"{way.key}:read", *read))
-    return joined(*_blocks(record.result, way, pictures, "tool-output"))
+        return joined(
+            table_html(record.display), *shown, _folded("What the model read", access.key and f"{access.key}:read", *read)
+        )
+    return joined(*_blocks(record.result, access, pictures, "tool-output"))
 
 
 def arguments_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "") -> Html:
     """Return each argument with its value: text with its line breaks, as in code and SQL, else JSON."""
     waits = live and record.result is None  # no button yet: what it fetched would soon be out of date
     most = MAX_OF_ALL if whole else MAX_WHILE_RUNNING if waits else MAX_AT_ONCE
-    way = Way(record.call.id, live and not waits, in_record(where, "call.arguments"), most=most)
-    return joined(*[_argument(name, value, way) for name, value in given(record).items()])
+    access = Way(record.call.id, live and not waits, in_record(where, "call.arguments"), most=most)
+    return joined(*[_argument(name, value, access) for name, value in given(record).items()])
 
 
 def given(record: CallRecord) -> dict[str, Any]:
@@ -144,8 +148,8 @@ def _pieces(result: ToolResult, pictures: bool) -> Iterator[str | Shown]:
         elif pictures and media_type(part.data) is not None:
             before, _, last = text.rpartition("\n")
             described = bool(_DESCRIBED.match(last))
-            if told := before if described else text:
-                yield told
+            if kept_text := before if described else text:
+                yield kept_text
             yield Shown(part, last, last if described else "")
             text = ""
     if text or not any(isinstance(part, Image) for part in result.parts):
@@ -193,9 +197,10 @@ def printed_html(record: CallRecord, *, whole: bool = False, live: bool = False,
     """Return what the tool printed; nothing if it printed nothing. ``apart``: with a line between it and what is above."""
     if not record.printed:
         return NOTHING
-    way = Way(record.call.id, live, in_record(where, "printed"), most=MAX_OF_ALL if whole else MAX_AT_ONCE)
+    access = Way(record.call.id, live, in_record(where, "printed"), most=MAX_OF_ALL if whole else MAX_AT_ONCE)
     return joined(
-        tag("div", "tool-label tool-apart" if apart else "tool-label", "printed"), long_html(record.printed.rstrip("\n"), way)
+        tag("div", "tool-label tool-apart" if apart else "tool-label", "printed"),
+        long_html(record.printed.rstrip("\n"), access),
     )
 
 

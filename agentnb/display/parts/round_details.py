@@ -45,10 +45,10 @@ def saw_html(one: WorkflowRound, saw: Html, form: Form) -> Html:
     key, tone, line = f"saw:{one.index}", "ignored" if ignored else "quiet", _ignored(ignored) if ignored else _line(one)
     if form.live:
         fill = tag("div", "", data_fill=f"saw:{one.index}")
-        found = fold(key, line, fill, form, "saw", tone, data_ask="saw", data_round=str(one.index))
+        detail = fold(key, line, fill, form, "saw", tone, data_ask="saw", data_round=str(one.index))
     else:
-        found = fold(key, line, saw, form, "saw", tone) if saw else tag("div", tone, line)
-    return odd(found) if ignored else tag("div", "detail", found)
+        detail = fold(key, line, saw, form, "saw", tone) if saw else tag("div", tone, line)
+    return odd(detail) if ignored else tag("div", "detail", detail)
 
 
 def saw_detail(one: WorkflowRound, saw: Html, form: Form) -> Html:
@@ -59,14 +59,14 @@ def saw_detail(one: WorkflowRound, saw: Html, form: Form) -> Html:
 
 def _ignored(found: Sequence[tuple[Guidance, Followed]]) -> Html:
     reasons = "; ".join(dict.fromkeys(verdict.why for _, verdict in found))
-    what = "intervention" if any(guidance.cell == INTERVENTION for guidance, _ in found) else "guidance"
-    return joined(tag("b", "warn", f"Ignored {what}: "), f"{reasons} · {SAW}")
+    noun = "intervention" if any(guidance.cell == INTERVENTION for guidance, _ in found) else "guidance"
+    return joined(tag("b", "warn", f"Ignored {noun}: "), f"{reasons} · {SAW}")
 
 
 def _line(one: WorkflowRound) -> Html:
     verdicts = (*one.followed, *[None] * (len(one.guidance) - len(one.followed)))
-    told = [guidance_line(given, verdict) for given, verdict in zip(one.guidance, verdicts, strict=True)]
-    return words(" · ".join([*told, SAW]))
+    lines = [guidance_line(guidance, verdict) for guidance, verdict in zip(one.guidance, verdicts, strict=True)]
+    return words(" · ".join([*lines, SAW]))
 
 
 def recovered_html() -> Html:
@@ -76,11 +76,11 @@ def recovered_html() -> Html:
 
 def also_html(lines: Sequence[str], key: str, form: Form) -> Html:
     """Return what else happened: a few lines as they are, more of them folded."""
-    told = joined(*[tag("div", "quiet", f"· {line}") for line in lines])
+    listed = joined(*[tag("div", "quiet", f"· {line}") for line in lines])
     if len(lines) <= MAX_ALSO:
-        return told
+        return listed
     summary = tag("summary", "quiet", f"· also happened: {counted(len(lines), 'event')}")
-    return tag("details", "quiet-fold", summary, told, data_fold=key, open=form.is_open(key, form.whole))
+    return tag("details", "quiet-fold", summary, listed, data_fold=key, open=form.is_open(key, form.whole))
 
 
 def author_html(author: str) -> Html:
@@ -100,7 +100,7 @@ def retries_html(one: WorkflowRound) -> Html:
 
 def compactions_html(one: WorkflowRound, form: Form) -> Html:
     """Return a line for each compaction before this round, which opens to the summary."""
-    return joined(*[_compaction(one.index, place, each, form) for place, each in enumerate(one.compactions)])
+    return joined(*[_compaction(one.index, position, compaction, form) for position, compaction in enumerate(one.compactions)])
 
 
 def _compaction(index: int, place: int, one: Compaction, form: Form) -> Html:

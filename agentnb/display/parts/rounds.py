@@ -62,12 +62,12 @@ def round_pieces(
     pieces |= {"compactions": compactions_html(one, form), "retries": retries_html(one), "thinking": thinking_html(one, form)}
     if one.text.strip():
         pieces["text"] = text_html(one) if with_text else tag("div", "quiet", ANSWER_ABOVE)
-    for place, record in enumerate(one.records):
-        if place in updates:
+    for position, record in enumerate(one.records):
+        if position in updates:
             continue
-        pieces[f"call:{place}"] = call_html(one, place, record, form, asked.pop(record.call.id, ()))
-    for each in chain.from_iterable(asked.values()):
-        pieces[f"question:{each.question.id}"] = _question(each, form)
+        pieces[f"call:{position}"] = call_html(one, position, record, form, asked.pop(record.call.id, ()))
+    for question in chain.from_iterable(asked.values()):
+        pieces[f"question:{question.question.id}"] = _question(question, form)
     if one.status != "running":
         pieces["found"] = joined(*[odd(f"▲ {sentence}") for sentence in round_warnings(one)])
     pieces["marks"] = form.marks.get(one.index, NOTHING)
@@ -91,7 +91,7 @@ def routine_updates(one: WorkflowRound, asked: Mapping[str, Sequence[AskedQuesti
         is_well = state(record) in ("ok", "running")
         return record.role == "list" and is_well and record.call.id not in remarkable and not record.nested
 
-    return {place: record for place, record in enumerate(one.records) if is_routine(record)}
+    return {position: record for position, record in enumerate(one.records) if is_routine(record)}
 
 
 def todo_updates_html(one: WorkflowRound, updates: Mapping[int, CallRecord], form: Form) -> Html:
@@ -102,11 +102,11 @@ def todo_updates_html(one: WorkflowRound, updates: Mapping[int, CallRecord], for
     calls = len(reply.calls) if reply is not None else len(one.records)
     thought = reply is not None and any(isinstance(part, Thinking) for part in reply.parts)
     is_all = len(updates) == calls and not one.text.strip() and not thought
-    told = f"todos: {todo_words(updates.values())}"
-    mark = tag("span", "updates-sign", "☰", title=told, aria_hidden="true")
-    summary = tag("span", "quiet" if is_all else "unseen", f" {told}")
-    cards = [call_html(one, place, record, form) for place, record in updates.items()]
-    opened = any(form.folds.get(f"call:{one.index}:{place}") for place in updates)
+    label = f"todos: {todo_words(updates.values())}"
+    mark = tag("span", "updates-sign", "☰", title=label, aria_hidden="true")
+    summary = tag("span", "quiet" if is_all else "unseen", f" {label}")
+    cards = [call_html(one, position, record, form) for position, record in updates.items()]
+    opened = any(form.folds.get(f"call:{one.index}:{position}") for position in updates)
     key = f"todos:{one.index}"
     return tag(
         "details",
@@ -151,7 +151,7 @@ def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, qu
         where=f"{form.variable}.rounds[{one.index}].results[{place}].text",
         nested=nested,
     )
-    asked = [_question(each, form, may_wait=record.waits) for each in questions]
+    asked = [_question(question, form, may_wait=record.waits) for question in questions]
     return joined(card, plan_notes(record, form.run), nested(record), *asked)
 
 

@@ -59,11 +59,11 @@ def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
         trouble = found.get(kind, Trouble())
         if trouble.total:
             links = Html(", ".join([round_link(run_id, index) for index in trouble.rounds]))
-            left_out = trouble.in_rounds - len(trouble.rounds)
-            more = f" and {left_out:,} more" if left_out else ""
+            omitted = trouble.in_rounds - len(trouble.rounds)
+            more = f" and {omitted:,} more" if omitted else ""
             noun = "round" if trouble.in_rounds == 1 else "rounds"
-            told = joined(words(trouble_words(kind, trouble.total)), f": {noun} ", links, more)
-            yield tag("span", f"wrong {tone}", told)
+            text = joined(words(trouble_words(kind, trouble.total)), f": {noun} ", links, more)
+            yield tag("span", f"wrong {tone}", text)
 
 
 def round_anchor(run_id: str, index: int) -> str:

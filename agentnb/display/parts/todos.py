@@ -32,8 +32,8 @@ def _rest(told: str) -> Html:
 def _todo(todo: Todo, *, live: bool) -> Html:
     status = todo.status if todo.status in TODO_MARKS else "not-started"
     why = f": {first_line(todo.blocked_reason, 100)}" if status == "blocked" and todo.blocked_reason else ""
-    told = "" if status in ("not-started", "completed") else f" ({status.replace('-', ' ')}{why})"
-    state = tag("span", "unseen" if status == "in-progress" else "todo-state", told)  # which its mark and weight show
+    state_text = "" if status in ("not-started", "completed") else f" ({status.replace('-', ' ')}{why})"
+    state = tag("span", "unseen" if status == "in-progress" else "todo-state", state_text)  # which its mark and weight show
     text = tag("span", "todo-text", words(first_line(todo.title, 200)), state)
     mark = TODO_MARKS[status]
     if not live:
@@ -53,8 +53,8 @@ def _tick(todo: Todo, mark: str) -> Html:
     done = todo.status == "completed"
     label = f"Todo {todo.id}, {first_line(todo.title, 60)}: {'reopen it' if done else 'mark it as done'}"
     checked = "true" if done else "false"
-    about = {"aria_checked": checked, "aria_label": label, "title": "Reopen" if done else "Done"}
-    return tag("button", "tick", mark, type="button", role="checkbox", **_does("tick", todo), **about)
+    labels = {"aria_checked": checked, "aria_label": label, "title": "Reopen" if done else "Done"}
+    return tag("button", "tick", mark, type="button", role="checkbox", **_does("tick", todo), **labels)
 
 
 def _move(todo: Todo, sign: str, do: str, what: str) -> Html:

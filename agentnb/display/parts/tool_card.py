@@ -147,14 +147,14 @@ def tool_body_html(
 
 def _inner_cards(record: CallRecord, nested: NestedHtml, *, key: str, live: bool, pictures: bool, whole: bool) -> Html:
     """Return the cards of the calls that the tool made itself, each with the runs that it began; of many, the last ones."""
-    left_out = max(len(record.inner) - MAX_INNER, 0)
+    omitted = max(len(record.inner) - MAX_INNER, 0)
     form: dict[str, Any] = {"live": live, "pictures": pictures, "whole": whole, "nested": nested}
     cards = [
-        joined(tool_card_html(one, key=f"{key}:{place}" if key else "", is_open=False, **form), nested(one))
-        for place, one in enumerate(record.inner)
-        if whole or place >= left_out
+        joined(tool_card_html(inner, key=f"{key}:{position}" if key else "", is_open=False, **form), nested(inner))
+        for position, inner in enumerate(record.inner)
+        if whole or position >= omitted
     ]
-    more = tag("div", "quiet", f"{left_out:,} earlier calls") if left_out and not whole else NOTHING
+    more = tag("div", "quiet", f"{omitted:,} earlier calls") if omitted and not whole else NOTHING
     return tag("div", "tool-inner", more, *cards) if cards else NOTHING
 
 
@@ -217,15 +217,15 @@ def _progress(progress: Progress | None) -> Html:
     if progress is None:
         return NOTHING
     text = call_labels.progress(progress)
-    known = progress.total is not None and progress.total > 0
-    value = {"value": f"{max(progress.done, 0):g}", "max": f"{progress.total:g}"} if known else {}
+    has_total = progress.total is not None and progress.total > 0
+    value = {"value": f"{max(progress.done, 0):g}", "max": f"{progress.total:g}"} if has_total else {}
     return tag("span", "tool-progress", tag("progress", "bar", aria_label="Progress", **value), " ", words(text, MAX_IN_LINE))
 
 
 def _category(record: CallRecord, effects: Collection[str] | None) -> str:
     if not record.is_work:
         return "planning"
-    return next((one for one in ICONS if one in (effects or ())), "work")
+    return next((category for category in ICONS if category in (effects or ())), "work")
 
 
 def _details(record: CallRecord) -> tuple[str, ...]:

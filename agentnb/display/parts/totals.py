@@ -34,8 +34,8 @@ class Totals:
         self.cut = self.summed = self.updates = 0
         self.wrong: dict[str, Trouble] = {}
         """What went wrong, by kind. Replaced when it grows, never changed."""
-        for one in rounds:
-            self.add(one)
+        for run_round in rounds:
+            self.add(run_round)
 
     def add(self, one: WorkflowRound) -> None:
         """Add a round to the counts."""
@@ -47,7 +47,7 @@ class Totals:
         self.blocked += states.count("blocked")
         self.failed += states.count("failed")
         self.cut += states.count("interrupted")
-        self.summed += sum(each.compacted is not None and not each.problem for each in one.compactions)
+        self.summed += sum(compaction.compacted is not None and not compaction.problem for compaction in one.compactions)
         self.guided += sum(guidance.cell not in INFORMS for guidance in one.guidance)
         self.judged += sum(verdict.followed is not None for verdict in one.followed)
         self.followed += sum(verdict.followed is True for verdict in one.followed)
@@ -69,5 +69,5 @@ class Totals:
     def calls_told(self) -> str:
         """Return the number of calls, and how many were skipped, were interrupted, and failed; empty without any."""
         counts = ((self.blocked, "skipped"), (self.cut, "interrupted"), (self.failed, "failed"))
-        extra = [f"{count:,} {what}" for count, what in counts if count]
+        extra = [f"{count:,} {word}" for count, word in counts if count]
         return ", ".join(filter(None, [calls_told(self.calls, self.updates), *extra]))

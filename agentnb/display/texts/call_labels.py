@@ -51,23 +51,23 @@ MAX_OF_TODO_WORDS = 160
 
 def arguments(record: CallRecord, most: int) -> str:
     """Return the arguments of a call on one line: ``name=JSON``; for the todo tool, its operation: ``update 1 completed``."""
-    if record.call.name == TODO_TOOL and (told := _todo_arguments(record.call.arguments)):
-        return first_line(clean(told), most)
+    if record.call.name == TODO_TOOL and (operation := _todo_arguments(record.call.arguments)):
+        return first_line(clean(operation), most)
     return argument_words(record.call.arguments, most)
 
 
 def argument_words(arguments: Any, most: int) -> str:
     """Return any arguments on one line: ``name=JSON``."""
-    given = arguments if isinstance(arguments, dict) else {"arguments": arguments}
-    pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in given.items())
+    named = arguments if isinstance(arguments, dict) else {"arguments": arguments}
+    pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in named.items())
     return first_line(clean(", ".join(pairs)), most)
 
 
 def todo_words(records: Iterable[CallRecord]) -> str:
     """Return what these calls do to the todo list: ``update 1 completed; add 2 todos``; of other products, names of tools."""
-    given = ((record.call.name, _todo_arguments(record.call.arguments)) for record in records)
-    told = [words if name == TODO_TOOL and words else name for name, words in given]
-    return first_line(clean("; ".join(dict.fromkeys(told))), MAX_OF_TODO_WORDS)
+    operations = ((record.call.name, _todo_arguments(record.call.arguments)) for record in records)
+    parts = [words if name == TODO_TOOL and words else name for name, words in operations]
+    return first_line(clean("; ".join(dict.fromkeys(parts))), MAX_OF_TODO_WORDS)
 
 
 def _todo_arguments(given: Any) -> str:
@@ -76,8 +76,8 @@ def _todo_arguments(given: Any) -> str:
         return ""
     operation = given.get("operation")
     updates = given.get("todoUpdates")
-    if operation == "update" and isinstance(updates, list) and all(isinstance(one, dict) for one in updates):
-        return "update " + ", ".join(f"{one.get('id')} {one.get('status', 'changed')}" for one in updates)
+    if operation == "update" and isinstance(updates, list) and all(isinstance(update, dict) for update in updates):
+        return "update " + ", ".join(f"{update.get('id')} {update.get('status', 'changed')}" for update in updates)
     items = given.get({"write": "todoList", "add": "newTodos"}.get(str(operation), ""))
     if isinstance(items, list):
         return f"{operation} {counted(len(items), 'todo')}"

@@ -186,8 +186,8 @@ def _tools_changed_from(tools: Sequence[ToolSpec], event: w.ToolsChanged) -> str
         "removed": [name for name in before if name not in after],
         "changed": [name for name, tool in after.items() if before.get(name, tool) != tool],
     }
-    told = [f"{word}: {_some(names)}" for word, names in differences.items() if names]
-    return f"tools {'; '.join(told)}{_for_reason(event)}" if told else _tools_changed(event)
+    parts = [f"{word}: {_some(names)}" for word, names in differences.items() if names]
+    return f"tools {'; '.join(parts)}{_for_reason(event)}" if parts else _tools_changed(event)
 
 
 def _some(names: Sequence[str]) -> str:
@@ -202,9 +202,9 @@ def _for_reason(event: w.ToolsChanged) -> str:
 
 def _server_changed(event: w.ServerChanged) -> str:
     before = f", before: {event.target_before}" if event.target_before else ""
-    now = f"is now {event.target}{before}" if event.is_other else ""
+    target = f"is now {event.target}{before}" if event.is_other else ""
     tools = f"changed since first seen: {', '.join(event.tools)}" if event.tools else ""
-    return f"MCP server {event.server}: {'; '.join(filter(None, [now, tools]))}"
+    return f"MCP server {event.server}: {'; '.join(filter(None, [target, tools]))}"
 
 
 def _finding_made(event: w.FindingMade) -> str:

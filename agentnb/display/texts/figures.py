@@ -36,7 +36,7 @@ def call_counts(records: Iterable[CallRecord]) -> tuple[int, int]:
 
 def calls_told(calls: int, updates: int, noun: str = "call") -> str:
     """Return ``4 calls and 6 todo updates``; empty if there were none."""
-    return " and ".join([counted(count, what) for count, what in ((calls, noun), (updates, "todo update")) if count])
+    return " and ".join([counted(count, name) for count, name in ((calls, noun), (updates, "todo update")) if count])
 
 
 def asked(run: Run) -> str:
@@ -56,11 +56,11 @@ def used(run: Run) -> list[str]:
 
 def _tokens(usage: Usage, most: float | None, *, grows: bool) -> str:
     count = (usage.input or 0) + (usage.output or 0)
-    about = "about " if usage.estimated else ""
+    prefix = "about " if usage.estimated else ""
     if most is not None:
-        told = count_of(count, round(most))
-        return f"{about}{told if grows else told.lstrip(FIGURE_SPACE)} tokens"
-    return f"{about}{thousands(count)} tokens" if count else ""
+        text = count_of(count, round(most))
+        return f"{prefix}{text if grows else text.lstrip(FIGURE_SPACE)} tokens"
+    return f"{prefix}{thousands(count)} tokens" if count else ""
 
 
 def _cost(run: Run, budget: float | None) -> str:

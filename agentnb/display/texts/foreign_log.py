@@ -97,8 +97,8 @@ def _allowed(run: Run) -> Iterator[tuple[str, str]]:
     others = [asked for asked in answered if not _is_always(asked)]
     for asked in (*granted, *others[-MAX_ANSWERS:]):
         name, call = "always allowed" if _is_always(asked) else "answered", asked.question.about
-        about = "" if call is None else f" ({call.tool} {call.arguments})"
-        yield name, f"{choice_in_words(asked.answer)}, to: {asked.question.message}{about}"
+        call_text = "" if call is None else f" ({call.tool} {call.arguments})"
+        yield name, f"{choice_in_words(asked.answer)}, to: {asked.question.message}{call_text}"
     shown = {asked.question.id for asked in granted}
     for grant in run.grants:
         if grant.question_id not in shown:

@@ -74,8 +74,8 @@ def duration(seconds: float) -> str:
 def count_of(count: int, most: int) -> str:
     """Return `` 8.4k of 20k``: in the unit of the limit, and of constant width, because the count grows while it is shown."""
     limit = thousands(most)
-    now = {"k": f"{count / 1_000:.1f}k", "M": f"{count / 1_000_000:.1f}M"}.get(limit[-1], str(count))
-    return f"{now.rjust(len(limit), FIGURE_SPACE)} of {limit.replace('.0', '')}"
+    shown = {"k": f"{count / 1_000:.1f}k", "M": f"{count / 1_000_000:.1f}M"}.get(limit[-1], str(count))
+    return f"{shown.rjust(len(limit), FIGURE_SPACE)} of {limit.replace('.0', '')}"
 
 
 def dollars(value: float) -> str:

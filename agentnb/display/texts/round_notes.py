@@ -21,11 +21,11 @@ SHORTEST = 0.05
 def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
     """Return ephemeral guidance and its outcome: ``guidance todos_text, level 2: not followed (no tool was called)``."""
     level = f", level {guidance.level}" if guidance.level > 1 or guidance.cell == INTERVENTION else ""
-    what = f"guidance {guidance.cell}" if guidance.cell in CELLS else guidance.cell.replace("_", " ")
+    name = f"guidance {guidance.cell}" if guidance.cell in CELLS else guidance.cell.replace("_", " ")
     if followed is None or guidance.cell in INFORMS:
-        return f"{what}{level}"
+        return f"{name}{level}"
     state = {True: "followed", False: "not followed", None: "could not be judged"}[followed.followed]
-    return f"{what}{level}: {state} ({followed.why})"
+    return f"{name}{level}: {state} ({followed.why})"
 
 
 def ignored_guidance(one: WorkflowRound) -> list[tuple[Guidance, Followed]]:
@@ -56,7 +56,10 @@ def round_notes(one: WorkflowRound, settings: Mapping[str, Any] | None = None) -
         lines.append(RoundNote(clean(guidance_line(guidance, verdict)), at_once, ignored))
     if one.recovered:
         lines.append(RoundNote(RECOVERED, at_once=True, wrong=False))
-    lines += [RoundNote(compaction_line(each, settings), at_once=True, wrong=bool(each.problem)) for each in one.compactions]
+    lines += [
+        RoundNote(compaction_line(compaction, settings), at_once=True, wrong=bool(compaction.problem))
+        for compaction in one.compactions
+    ]
     lines += [RoundNote(retry_line(retry), at_once=True, wrong=True) for retry in one.retries]
     return lines
 
@@ -110,17 +113,17 @@ _STATUS = {
 
 def round_warnings(one: WorkflowRound) -> list[str]:
     """Return one sentence per warning, without markup; empty for an ordinary round."""
-    found = []
+    warnings = []
     if one.said_before is not None:
-        found.append(f"repeated the answer of round {one.said_before + 1}")
+        warnings.append(f"repeated the answer of round {one.said_before + 1}")
     if one.is_text_only and one.status in _STATUS:
-        found.append(_STATUS[one.status])
+        warnings.append(_STATUS[one.status])
     if one.stop_reason == "broken_off":
-        found.append("the reply was cut off")
+        warnings.append("the reply was cut off")
     is_untracked = any(violation.rule == UNTRACKED_WORK for violation in one.todo_violations)
     if is_untracked and not any(SENTENCES["undisciplined"] in verdict.why for _, verdict in ignored_guidance(one)):
-        found.append("worked while no todo was in progress")
+        warnings.append("worked while no todo was in progress")
     done = [str(violation.todo_id) for violation in one.todo_violations if violation.rule != UNTRACKED_WORK]
     if done:
-        found.append(f"completed todo {', '.join(done)}, which was not in progress")
-    return found
+        warnings.append(f"completed todo {', '.join(done)}, which was not in progress")
+    return warnings

@@ -86,7 +86,7 @@ PLAN_WAITS = "Plan awaits your approval"
 OF_OTHERS = {"cancelled": "Stopped", "waiting_on_user": "Waiting for its person"}
 """The words for what a person did to a run that another product recorded."""
 ENDS_EARLY = "The trace ends before the run does."
-LIMIT_WORDS = {one.name: one.word for one in (*LIMITS.values(), SESSION_BUDGET)}
+LIMIT_WORDS = {limit.name: limit.word for limit in (*LIMITS.values(), SESSION_BUDGET)}
 """What a run at a limit ran out of, in a word."""
 COUNTED = {"max_rounds": "round", "max_tool_calls": "tool call", "max_tokens": "token"}
 """What some limits count."""
@@ -195,7 +195,7 @@ def chip(run: Run, *, hears: bool = False, position: PlanPosition | None = None)
 
     ``hears``: a reply is streaming; ``position``: that of a plan which a run nested in this one executes.
     """
-    if run.status == "waiting_on_user" and any(one.kind == "plan_review" for one in run.waiting):
+    if run.status == "waiting_on_user" and any(question.kind == "plan_review" for question in run.waiting):
         return PLAN_WAITS
     if run.status != "running":
         return state_words(state_of(run))
@@ -218,15 +218,15 @@ def outcome_words(assessment: Assessment | None) -> str:
 
 def outcome_told(run: Run) -> str:
     """Return the outcome with what says it: ``failed: reward 0 (tau-bench)``, ``passed: total == 28``; empty without any."""
-    found = run.assessment
-    if found is None:
+    assessment = run.assessment
+    if assessment is None:
         return ""
-    if found.source == "trace":
+    if assessment.source == "trace":
         product = f" ({run.origin.format.replace('_', '-')})" if run.origin is not None else ""
-        return f"{found.outcome}: {outcome_words(found)}{clean(product)}"
-    name = clean(first_line(found.name, MAX_OF_AN_EXPECTATION))
-    about = name if found.source in ("expectation", "check") else f"label by {name}" if name else "label"
-    return f"{found.outcome}: {about}" if about else found.outcome
+        return f"{assessment.outcome}: {outcome_words(assessment)}{clean(product)}"
+    name = clean(first_line(assessment.name, MAX_OF_AN_EXPECTATION))
+    label = name if assessment.source in ("expectation", "check") else f"label by {name}" if name else "label"
+    return f"{assessment.outcome}: {label}" if label else assessment.outcome
 
 
 def with_outcome(state: str, assessment: Assessment | None) -> str:
@@ -256,10 +256,10 @@ def _doing_steps(run: Run) -> str:
     """Return the names of the open steps, blocks left out; ``Starting`` before the first."""
     if not run.step_records:
         return "Starting"
-    going_on = [one for one in run.step_records.values() if one.status == "running"]
-    blocks = {one.parent for one in going_on}
-    names = [one.agent if one.kind == CALL else one.id.rpartition("/")[2] for one in going_on if one.id not in blocks]
-    if any(one.agent == PLANNING for one in going_on):
+    running = [step for step in run.step_records.values() if step.status == "running"]
+    blocks = {step.parent for step in running}
+    names = [step.agent if step.kind == CALL else step.id.rpartition("/")[2] for step in running if step.id not in blocks]
+    if any(step.agent == PLANNING for step in running):
         return "Planning"
     few = ", ".join(clean(first_line(name, 40)) for name in names)
     return f"Running {few if len(names) <= MAX_NAMED else counted(len(names), 'step')}".strip()
@@ -310,7 +310,7 @@ def as_left(run: Run) -> list[WorkflowRound]:
     """Return the rounds; calls left without a result because the process died, or the trace ends, are interrupted."""
     rounds = list(run.rounds)
     if run.status == "interrupted" and rounds:
-        whole = tuple([one for one in rounds[-1].compactions if one.compacted is not None])
+        whole = tuple([compaction for compaction in rounds[-1].compactions if compaction.compacted is not None])
         code = LOST if is_foreign(run) else INTERRUPTED
         records = tuple([_cut_off(record, code) for record in rounds[-1].records])
         rounds[-1] = replace(rounds[-1], records=records, compactions=whole)
@@ -325,7 +325,7 @@ def _cut_off(record: CallRecord, code: str) -> CallRecord:
 
 def rounds_told(run: Run) -> str:
     """Return ``3 rounds``; ``no reply`` of a run that is over and has none; empty if no round began."""
-    if run.rounds and not run.should_continue and all(one.reply is None for one in run.rounds):
+    if run.rounds and not run.should_continue and all(run_round.reply is None for run_round in run.rounds):
         return "no reply"
     return counted(len(run.rounds), "round") if run.rounds else ""
 
@@ -387,8 +387,10 @@ def _why_stopped(run: Run) -> str:
         return _why_blocked(run)
     sentence = WHY_ENDED.get(run.stop_reason or "", "")
     details = run.last_round.metadata.get("stop_details") if run.stop_reason == "refusal" and run.rounds else None
-    found = [details.get(key) for key in ("category", "explanation")] if isinstance(details, dict) else []
-    explained = ": ".join(first_line(one, MAX_EXPLAINED).rstrip(".") for one in found if isinstance(one, str) and one.strip())
+    values = [details.get(key) for key in ("category", "explanation")] if isinstance(details, dict) else []
+    explained = ": ".join(
+        first_line(value, MAX_EXPLAINED).rstrip(".") for value in values if isinstance(value, str) and value.strip()
+    )
     return f"{sentence.rstrip('.')} ({explained})." if explained else sentence
 
 
@@ -407,12 +409,12 @@ def _why_blocked(run: Run) -> str:
 
 def _failures(run: Run, kind: str = "failed") -> Iterator[str]:
     """Yield each call of a round or step that failed (or has the state ``kind``): its name, its place, its error."""
-    in_rounds = ((f"round {one.index + 1}", record) for one in run.rounds for record in one.records)
-    in_steps = ((f"step {first_line(one.step, 60)}", one.record) for one in run.step_calls)
-    for place, record in chain(in_rounds, in_steps):
+    in_rounds = ((f"round {run_round.index + 1}", record) for run_round in run.rounds for record in run_round.records)
+    in_steps = ((f"step {first_line(call.step, 60)}", call.record) for call in run.step_calls)
+    for position, record in chain(in_rounds, in_steps):
         if record.result is not None and state(record) == kind:
             error = first_line(record.result.text.lstrip().partition("\n")[0], MAX_EXPLAINED).rstrip(".:")
-            yield f"{first_line(record.call.name, 60)} in {place} ({error})"
+            yield f"{first_line(record.call.name, 60)} in {position} ({error})"
 
 
 def _why_not_good(run: Run) -> str:
@@ -512,7 +514,8 @@ def _after_failure(run: Run) -> AnyAdvice | None:
     """Return what continues a failed run, unless its error says so itself, or it would only fail again."""
     error, step = run.error, continuation(run)
     if step is None or (
-        error is not None and (error.type in FINAL_ERRORS or any(isinstance(one, SAYS_HOW_TO_CONTINUE) for one in error.advice))
+        error is not None
+        and (error.type in FINAL_ERRORS or any(isinstance(item, SAYS_HOW_TO_CONTINUE) for item in error.advice))
     ):
         return None
     return replace(step, lead="Then continue") if error is not None and error.advice else step
@@ -521,8 +524,8 @@ def _after_failure(run: Run) -> AnyAdvice | None:
 def _with_more(run: Run, name: str, value: float) -> AnyAdvice | None:
     """Return what continues the run with this limit, if it can be set; the count of calls per turn restarts by itself."""
     step = continuation(run)
-    known = LIMITS.get(name)
-    may_be_more = known is not None and known.name != MAX_TOOL_CALLS_PER_TURN and value <= known.maximum
+    limit = LIMITS.get(name)
+    may_be_more = limit is not None and limit.name != MAX_TOOL_CALLS_PER_TURN and value <= limit.maximum
     takes_it = name == "budget" or run.kind == "agent"  # other limits of a workflow are in its text
     is_raised = name == SESSION_BUDGET.name or (may_be_more and takes_it)
     return replace(step, limit=name, value=value) if step is not None and is_raised else step
@@ -554,7 +557,7 @@ def _for_run(run: Run, advice: tuple[AnyAdvice, ...]) -> tuple[AnyAdvice, ...]:
     """Return the advice of an error or a warning with the options of its run, which what raised it did not know."""
     tools, by = tuple(map(clean, run.tool_words)), _invocation(run)
     return tuple(
-        [replace(one, tools=tools, by=by) if isinstance(one, TryAgain) else one for one in change_texts(advice, clean)]
+        [replace(item, tools=tools, by=by) if isinstance(item, TryAgain) else item for item in change_texts(advice, clean)]
     )
 
 

@@ -108,19 +108,19 @@ def about(node: DrawnNode, longest: int = LONGEST) -> str:
 
 def figures(count: int, attempts: int, status: str, seconds: float | None = None) -> str:
     """Return ``3 times, 2 attempts, 1 retry, 1.2 s``; empty where all is routine. ``count``: how often the step was started."""
-    found = [times(count)] if count > 1 else []
+    parts = [times(count)] if count > 1 else []
     if status == RETRYING:
-        found.append(f"{counted(attempts, 'attempt')} failed")
+        parts.append(f"{counted(attempts, 'attempt')} failed")
     elif attempts > 1:
-        found.append(f"{counted(attempts, 'attempt')}, {retries_told(attempts - 1)}")
-    return ", ".join([*found, *([duration(seconds)] if seconds and seconds >= SHORTEST else [])])
+        parts.append(f"{counted(attempts, 'attempt')}, {retries_told(attempts - 1)}")
+    return ", ".join([*parts, *([duration(seconds)] if seconds and seconds >= SHORTEST else [])])
 
 
 def counts(states: Mapping[str, int], unsaid: Collection[str] = ()) -> str:
     """Return ``12 done``, ``9 of 12 done, 1 failed``, ``5 steps``. ``unsaid``: states that are not counted by themselves."""
-    total, done = sum(states.values()), sum(states.get(one, 0) for one in DONE)
+    total, done = sum(states.values()), sum(states.get(state, 0) for state in DONE)
     if done == total:
         return f"{total:,} done"
     beside = COUNTED.keys() - {*DONE, *unsaid}
-    rest = [f"{states[state]:,} {word}" for state, word in COUNTED.items() if states.get(state) and state in beside]
-    return ", ".join([f"{done:,} of {total:,} done" if done or rest else counted(total, "step"), *rest])
+    parts = [f"{states[state]:,} {word}" for state, word in COUNTED.items() if states.get(state) and state in beside]
+    return ", ".join([f"{done:,} of {total:,} done" if done or parts else counted(total, "step"), *parts])

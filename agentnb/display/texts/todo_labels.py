@@ -22,7 +22,7 @@ class ShownTodos(NamedTuple):
 
 def shown_todos(todos: tuple[Todo, ...]) -> ShownTodos:
     """Return the part of a long list around the first todo that is not completed."""
-    first = next((place for place, todo in enumerate(todos) if todo.status != "completed"), 0)
+    first = next((index for index, todo in enumerate(todos) if todo.status != "completed"), 0)
     start = max(0, min(first - MAX_TODOS // 2, len(todos) - MAX_TODOS))
     after = max(0, len(todos) - start - MAX_TODOS)
     return ShownTodos(

@@ -25,9 +25,9 @@ def describe_changes(server: str, target: str, tools: Iterable[tuple[str, ToolOr
 
 
 def _lines(target: str, named: Sequence[tuple[str, ToolOrigin]]) -> Iterator[str]:
-    other = next((origin for _, origin in named if "server" in origin.changed), None)
-    if other is not None:
-        yield f"  before  {_shown(other.target_before) or '(not known)'}"
+    changed_server = next((origin for _, origin in named if "server" in origin.changed), None)
+    if changed_server is not None:
+        yield f"  before  {_shown(changed_server.target_before) or '(not known)'}"
         yield f"  now     {_shown(target)}"
     changed = [(name, origin) for name, origin in named if "tool" in origin.changed]
     for name, origin in changed[:MAX_TOOLS]:
@@ -35,8 +35,8 @@ def _lines(target: str, named: Sequence[tuple[str, ToolOrigin]]) -> Iterator[str
         lines = cut(origin.diff, MAX_SHOWN).split("\n") if origin.diff else ["(how it was is not known)"]
         yield from (f"    {diff_line(line)}" for line in lines)
     if len(changed) > MAX_TOOLS:
-        left = ", ".join(visible_name(name) for name, _ in changed[MAX_TOOLS:])
-        yield f"  and {counted(len(changed) - MAX_TOOLS, 'other tool')}: {cut(left, MAX_SHOWN)}"
+        names = ", ".join(visible_name(name) for name, _ in changed[MAX_TOOLS:])
+        yield f"  and {counted(len(changed) - MAX_TOOLS, 'other tool')}: {cut(names, MAX_SHOWN)}"
 
 
 def _shown(target: str) -> str:

@@ -48,8 +48,8 @@ def _facts(server: MCPServer) -> Iterator[tuple[str, str]]:
 
 def _origin(text: str) -> str:
     """Return the variables that a text has its value from; empty if it has none."""
-    found = dict(VARIABLE.findall(text))
-    names = [f"{name} (or the file's own value)" if f"${{{name}:-" in text else name for name in found]
+    variables = dict(VARIABLE.findall(text))
+    names = [f"{name} (or the file's own value)" if f"${{{name}:-" in text else name for name in variables]
     return f"with your {', '.join(names)}" if names else ""
 
 
