@@ -1,4 +1,4 @@
-"""A run in a few kilobytes, whatever its length, for lists of many runs."""
+"""A run in a few kilobytes of HTML, whatever its length, for lists of runs."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ MAX_OF_A_PROMPT = 300
 MAX_OF_AN_ANSWER = 2_500
 LAST_ROUNDS = 20
 LINE = 130
-"""Characters of a line about a round."""
+"""Maximum characters of a line about a round."""
 ROOM = {"answer": 6_000, "todos": 1_800, "rounds": 3_200, "notes": 1_200}
-"""Bytes of HTML that each part may have; the whole stays under 15,000."""
+"""Maximum bytes of HTML of each part; the whole stays under 15,000."""
 
 
 def compact_html(run: Run) -> Html:
-    """Return state, prompt, answer, todos, a line for each of the last rounds, and what to type to see it all."""
+    """Return state, prompt, answer, todos, a line for each of the last rounds, and the command that shows the whole run."""
     return inlined(tag("div", "compact", _head(run), *compact_pieces(run)))
 
 
 def compact_pieces(run: Run, *, stored: bool = True) -> list[Html]:
-    """Return the pieces of `compact_html` below its first line. ``stored``: `%agent load` finds the run."""
+    """Return the pieces of `compact_html` below its first line. ``stored``: `%agent load` can load the run."""
     hint = tag(
         "div",
         "compact-hint",
@@ -76,7 +76,7 @@ def _notes(run: Run) -> Iterable[Html]:
 
 
 def _rounds(run: Run) -> Html:
-    """Return the last rounds, without the final one if it is the answer, which is shown above; without any, the steps."""
+    """Return the last rounds, without a final answer shown above; in a run without rounds, its steps."""
     if has_steps(run):
         return _lines("compact-lines", _that_fit([line[2:] for line in work_lines(run)], ROOM["rounds"], newest=True))
     rounds = as_left(run)
@@ -112,7 +112,7 @@ def _lines(kind: str, lines: list[str]) -> Html:
 
 
 def _that_fit(lines: list[str], room: int, *, newest: bool = False) -> list[str]:
-    """Return as many lines as fit in ``room`` bytes of HTML: from the first, or from the last."""
+    """Return as many lines as fit into ``room`` bytes of HTML: the first, or with ``newest`` the last."""
     kept: list[str] = []
     for line in reversed(lines) if newest else lines:
         room -= _size(words(line)) + 1

@@ -1,4 +1,4 @@
-"""What stays of a run whose kernel died while a page showed its card: a frame that the page fills with what it last knew."""
+"""The card of a run whose kernel died: a frame that the page fills with its last received content."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_STORED = (
 
 
 def remains_html(run_id: str = "") -> Html:
-    """Return the frame, which says what to type next. ``run_id``: of a run whose log is kept, so that it can be recovered.
+    """Return the frame with the next command. ``run_id``: the run's id if its log is kept, so that it can be recovered.
 
     The page fills elements with ``data-slot`` from the slots of the card, and the one with ``data-rounds`` with its rounds.
     """
@@ -39,5 +39,5 @@ def remains_html(run_id: str = "") -> Html:
 
 @cache
 def inline_styles() -> dict[str, str]:
-    """Return the inline style of each class, for what the page fills in."""
+    """Return the inline style of each class, for content filled in by the page."""
     return {name: style for name in rules() if (style := inline_style(name))}

@@ -1,4 +1,4 @@
-"""One self-contained page of a run: no script, nothing fetched, readable in light and dark."""
+"""A self-contained page of a run: no script, nothing fetched, readable in light and dark."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from agentnb.display.texts.labels import counted, first_line
 from agentnb.interchange.page_log import ELEMENT, packed_log
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""Makes the browser itself refuse everything but our style sheet and the pictures in the page."""
+"""Content security policy that allows only our style sheet and the pictures in the page."""
 
 
 LEFT_OUT = "Parts of very long texts are left out of this page, where it says so"
 
 
 def page_html(run: Run) -> str:
-    """Return the whole page, with what the model saw in each round, and the log of the run, from which it is loaded again."""
+    """Return the complete page with the request of each round, and with the run's log for loading it again."""
     title = f"{first_line(run.prompt, 70)} · agentnb"
     started = f"{run.started_at:%Y-%m-%d %H:%M} UTC" if run.started_at else ""
     origin = " · ".join(part for part in (run.id, started, counted(len(run.events), "event")) if part)
@@ -38,7 +38,9 @@ def page_html(run: Run) -> str:
 
 
 def page_of(title: str, *content: Html, style: str = "") -> str:
-    """Return a page that fetches nothing and runs no script, in light and dark. ``style``: rules besides those of all pages."""
+    """Return a page that fetches nothing and runs no script, in light and dark. ``style``: rules in addition to the common
+    ones.
+    """
     head = joined(
         Html('<meta charset="utf-8">'),
         Html('<meta name="generator" content="agentnb">'),
@@ -52,12 +54,12 @@ def page_of(title: str, *content: Html, style: str = "") -> str:
 
 
 def _is_cut(run: Run) -> bool:
-    """Return whether a text of the run is longer than a page shows."""
+    """True if the page truncates a text of the run."""
     return any(length > most for length, most in _lengths(run))
 
 
 def _lengths(run: Run) -> Iterator[tuple[int, int]]:
-    """Yield the length of each text that may be cut, and how much of it a page shows."""
+    """Yield the length of each text that may be truncated, and its limit."""
     yield len(run.prompt), MAX_OF_A_TEXT
     for run_round in run.rounds:
         yield len(run_round.text), MAX_OF_A_TEXT

@@ -1,6 +1,6 @@
-"""What the model saw in a round, as HTML: the exact request, with the origin of each piece in words.
+"""The request of a round as HTML, with the origin of each piece in words.
 
-All its text is shown as it was sent, in ``<pre>``, except for control characters.
+All text is shown as sent, in ``<pre>``, except for control characters.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.texts.labels import clean, counted, first_line, thousands
 
 MAX_OF_A_SCHEMA = 600
-"""Characters of a tool's schema in a saved notebook: the todo tool's alone has twelve thousand, the same in each run."""
+"""Maximum characters of a tool's schema in a saved notebook; the todo tool's alone has twelve thousand in each run."""
 SHORT = 100
-"""Longest JSON that stays on one line, in characters."""
+"""Maximum characters of JSON on one line."""
 MAX_NAMES = 200
-"""Characters of the line that names the tools."""
+"""Maximum characters of the line with the tools' names."""
 
 STORED = "stored; some earlier messages of round {} are not sent"
 NEWEST = 2
-"""Messages that a round adds at the end: a reply, and the message that follows it."""
+"""Messages added by a round: a reply, and the message after it."""
 
 WHY_LEFT_OUT = {
     "workflow_mode": "text that workflow mode continued from is not sent again",
@@ -36,7 +36,7 @@ WHY_LEFT_OUT = {
 
 
 class _Origin(NamedTuple):
-    """Where a piece came from."""
+    """Origin of a piece."""
 
     kind: str
     mark: str
@@ -44,7 +44,7 @@ class _Origin(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """How many characters are shown; None: all."""
+    """Maximum characters shown; None: unlimited."""
 
     result: int | None = None
     text: int | None = None
@@ -55,8 +55,10 @@ _CUT = _Form(MAX_OF_A_SENT_RESULT, MAX_OF_A_SENT_TEXT)
 
 
 def request_view_html(seen: SentRequest, *, whole: bool, schemas: bool = False) -> Html:
-    """Return the request of one round. ``whole``: all of it; otherwise what is new in it, and a line about the rest, so that
-    the rounds of a long run take no more room than the run. ``schemas``: all of the tools' schemas in any case.
+    """Return the request of a round.
+
+    ``whole``: all of it; otherwise its new parts, and a line about the others, so that the requests of a long run take no more
+    room than the run. ``schemas``: include the tools' full schemas in any case.
     """
     form = _WHOLE if whole else _CUT
     has_frame = whole or seen.index == 0
@@ -82,7 +84,7 @@ def summary(seen: SentRequest) -> str:
 
 
 def _unsummed(seen: SentRequest) -> int:
-    """Return how many messages were left out by a compaction without a summary."""
+    """Return the number of messages that a compaction dropped without a summary."""
     return seen.compacted.count if seen.compacted is not None and not seen.compacted.text else 0
 
 
@@ -102,7 +104,7 @@ def _fold(title: str, *content: Html) -> Html:
 
 def _pre(text: str, most: int | None = None, kind: str = "sight-text") -> Html:
     shown = words(text, most)
-    return tag("pre", kind, Html(f"\n{shown}") if shown.startswith("\n") else shown)  # HTML drops the first line break
+    return tag("pre", kind, Html(f"\n{shown}") if shown.startswith("\n") else shown)  # HTML drops a leading line break
 
 
 def _json(value: Any, most: int | None = None) -> Html:
@@ -137,7 +139,7 @@ def _tool(tool: ToolSpec, whole: bool) -> Html:
 
 
 def _messages(seen: SentRequest, form: _Form, whole: bool) -> Html:
-    """Return all messages in order: those of the round before on one line or folded, then the new ones."""
+    """Return all messages in order: those of the previous round on one line or folded, then the new ones."""
     repeated, origin = _known(seen)
     split = seen.left_out_before if seen.sent_before else sum(one.place < repeated for one in seen.left_out)
     end = len(seen.request.messages)
@@ -156,12 +158,12 @@ def _messages(seen: SentRequest, form: _Form, whole: bool) -> Html:
 
 
 def _is_made_anew(seen: SentRequest) -> bool:
-    """Return whether messages in the middle of the previous request are no longer sent: a summary replaces them, or nothing."""
+    """True if messages in the middle of the previous request are no longer sent, with or without a summary."""
     return seen.kept < seen.sent_before - 1
 
 
 def _known(seen: SentRequest) -> tuple[int, str]:
-    """Return how many messages at the beginning need not be shown again, and where they come from."""
+    """Return the number of leading messages not to be shown again, and their origin."""
     if not seen.sent_before:
         return seen.inherited, "stored, from the run that this one continues"
     but = "" if seen.unchanged == seen.kept else f"{'' if seen.kept == 1 else ', the last'} but for the reminder"
@@ -175,8 +177,9 @@ def _numbers(known: int) -> str:
 def _between(
     seen: SentRequest, start: int, end: int, left_out: Iterable[LeftOut], form: _Form, moved: range = range(0)
 ) -> Iterator[Html]:
-    """Yield these messages of the request and, in their places, those left out of it. Those that have only ``moved`` share one
-    line, except for the summary.
+    """Yield these messages of the request, with omitted ones at their positions.
+
+    Messages that have only ``moved`` share one line, except for the summary.
     """
     waiting = list(left_out)
     summary = _place_of_summary(seen) if moved else None
@@ -195,7 +198,7 @@ def _between(
 
 
 def _gap(seen: SentRequest) -> Html:
-    """Return lines about what is missing after the first message."""
+    """Return lines about messages missing after the first."""
     lines = []
     if count := _unsummed(seen):
         lines.append(f"{counted(count, 'stored message')} left out: they could not be summarized")
@@ -217,7 +220,7 @@ def _message(seen: SentRequest, place: int, form: _Form) -> Html:
 
 
 def _place_of_summary(seen: SentRequest) -> int | None:
-    """Return the place of the message that holds the summary, if any: one of the first, which may hold other text too."""
+    """Return the index of the message with the summary, if any: one of the first, possibly with other text."""
     if seen.compacted is None or not seen.compacted.text:
         return None
     first = enumerate(list(seen.request.messages[: seen.compacted.first + 2]))
@@ -225,7 +228,7 @@ def _place_of_summary(seen: SentRequest) -> int | None:
 
 
 def _with_summary(summary: str, told: str, message: Message, form: _Form) -> tuple[bool, Html]:
-    """Return whether the message holds only the summary, and the message: any other text in it is stored text."""
+    """Return whether the message holds only the summary, and the message; any other text in it is stored text."""
     alone = len(message.parts) == 1 and message.text.strip() == summary.strip()
     pieces: list[Html] = []
     for part in message.parts:
@@ -241,7 +244,7 @@ def _summed_up(seen: SentRequest) -> str:
 
 
 def _ephemeral(seen: SentRequest) -> Html:
-    """Return the reminder in full: the end of the request."""
+    """Return the full reminder, which ends the request."""
     if not seen.ephemeral:
         return NOTHING
     origin = _Origin("ephemeral", "◌", "ephemeral, in this request only")
@@ -324,7 +327,7 @@ def _part_line(what: str, name: str, call_id: str, more: str = "") -> Html:
 
 
 def _for_the_provider(part: AnyPart) -> Html:
-    """Return a line if opaque data goes back to the provider with the part."""
+    """Return a line if opaque data for the provider is sent with the part."""
     data = None if isinstance(part, Image | ToolResult) else part.provider_metadata
     if data is None:
         return NOTHING
@@ -342,7 +345,7 @@ _SHOWN: dict[type[Any], Callable[[Any, _Form], Html]] = {
 
 
 def size(count: int) -> str:
-    """Return ``312 B``, ``12 kB``, ``3.4 MB``."""
+    """Format a number of bytes: ``312 B``, ``12 kB``, ``3.4 MB``."""
     if count < 1_000:
         return f"{count} B"
     return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"

@@ -1,4 +1,4 @@
-"""A run as plain text: for terminals, nbconvert and readers of the saved file."""
+"""A run as plain text, for terminals, nbconvert and readers of the saved file."""
 
 from __future__ import annotations
 
@@ -26,25 +26,24 @@ from agentnb.display.texts.round_notes import round_notes
 from agentnb.display.texts.user_messages import USER, UserMessages
 
 SHORTEST = 0.1
-"""Shortest time of a call that is shown, in seconds."""
+"""Minimum duration of a call that is shown, in seconds."""
 ROUNDS_WHILE_RUNNING = 12
 """Rounds shown of a run in progress; a finished run shows all."""
 MARGIN = "     "
 LINE = 110
-"""Characters of a line that shows a result."""
+"""Maximum characters of a line with a result."""
 MAX_INNER = 20
-"""Lines for the calls that one tool made itself."""
+"""Maximum lines for calls made by a tool."""
 MAX_PRINTED = 3
-"""Lines shown of what one tool printed: the last."""
+"""Maximum lines shown of a tool's output; the last ones."""
 MAX_OF_AN_ANSWER = 100_000
 MAX_READ = 10_000
-"""Characters of a text that are searched for its first words."""
+"""Maximum characters read for the first words of a text."""
 
 
 def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) -> str:
-    """Return the whole run: its state, its answer, then a few lines per round.
-
-    ``commands``: the surface whose words say what to type.
+    """Return the whole run: its state, its answer, then a few lines per round. ``commands``: the surface's wording of
+    advice.
     """
     lines = [head_line(run)]
     answer = labels.clean(labels.cut(states.shown_answer(run).strip(), MAX_OF_AN_ANSWER))
@@ -85,7 +84,7 @@ def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) ->
 
 
 def _ready_answers(run: Run, step: AnyAdvice | None, commands: Commands) -> list[str]:
-    """Return lines to type, one for each answer to the question whether a call may run."""
+    """Return commands for each possible answer to an approval question."""
     if not isinstance(step, AnswerRun) or not run.waiting:
         return []
     ready = [replace(step, text=answer, lead="") for answer in typed_answers(run.waiting[0])]
@@ -106,8 +105,9 @@ def round_lines(
     with_text: bool = True,
     also: Iterable[str] = (),
 ) -> Iterator[str]:
-    """Yield the lines of a round, in a run with these settings: the reply, its calls, the closed questions, and what ``also``
-    happened.
+    """Yield the lines of a round: the reply, its calls, the closed questions, and the lines ``also``.
+
+    ``settings``: the run's settings.
     """
     asked = by_call(questions)
     number = f"{one.index + 1:>3}  "
@@ -140,7 +140,7 @@ def user_message_lines(messages: Iterable[str]) -> Iterator[str]:
 
 
 def inner_lines(record: CallRecord) -> Iterator[str]:
-    """Yield a line for each call that the tool made itself; of many, for the last ones."""
+    """Yield a line for each of the last calls made by the tool."""
     calls = [call for _, call in with_inner(record.inner)]
     if len(calls) > MAX_INNER:
         yield f"       ↳ {len(calls) - MAX_INNER:,} earlier calls"
@@ -150,7 +150,7 @@ def inner_lines(record: CallRecord) -> Iterator[str]:
 
 
 def printed_lines(record: CallRecord) -> Iterator[str]:
-    """Yield the last lines that the tool printed."""
+    """Yield the last lines printed by the tool."""
     lines = record.printed.rstrip().split("\n")
     if len(lines) > MAX_PRINTED:
         yield f"       | {labels.counted(len(lines) - MAX_PRINTED, 'earlier line')} printed"

@@ -1,4 +1,4 @@
-"""The rounds of an ended run, within the room that a saved notebook has for them."""
+"""The rounds of a finished run, within the size limits of a saved notebook."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _PICTURE = re.compile(r"base64,[A-Za-z0-9+/=]+")
 
 
 class Transcript(NamedTuple):
-    """The rounds of a run, drawn."""
+    """Rendered rounds of a run."""
 
     rounds: Html
     details: Html
-    """A line of guidance for each round, which opens to what the model saw."""
+    """A line of guidance for each round, which opens to its request."""
 
 
 def transcript(run: Run, form: Form) -> Transcript:
-    """Return the rounds, and the details of each. What has no room is cut, and the transcript says so."""
+    """Return the rounds and their details. Rounds beyond the size limits are cut, with a note."""
     rounds = [run_round for index, run_round in enumerate(as_left(run)) if form.whole or not _is_left_out(run, index)]
     saw, details = _requests(run, rounds, form)
     drawn = _drawn(run, rounds, form, saw)
@@ -49,7 +49,7 @@ def transcript(run: Run, form: Form) -> Transcript:
 
 
 def _drawn(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Html]) -> list[tuple[Html, bool]]:
-    """Return each round, and whether it is whole: the last ones are, while there is room."""
+    """Return each round, and whether it is complete: the last ones are, while there is room."""
     answer = run.rounds[-1].index if run.rounds and shown_answer(run) else -1  # its text is shown above
     pictured = pictured_rounds(rounds, None if form.whole else MAX_OF_PICTURES, form.shown_above)
     user_messages, also, room = (
@@ -59,9 +59,7 @@ def _drawn(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Htm
     )
     drawn: list[tuple[Html, bool]] = []
     for run_round in reversed(rounds):
-        questions = [
-            question for question in run.questions_of(run_round.index) if question.outcome != "open"
-        ]  # those stand above
+        questions = [question for question in run.questions_of(run_round.index) if question.outcome != "open"]  # shown above
         also_lines = also.during(run_round.index)
         has_details = _is_remarkable(run_round) or user_messages.during(run_round.index) or questions or also_lines
         if run_round.index == answer and not (has_details or len(run.rounds) > 1):
@@ -94,7 +92,7 @@ def _drawn(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Htm
 
 
 def size(html: str) -> int:
-    """Return the bytes of the HTML, without its pictures."""
+    """Return the size of the HTML in bytes, without pictures."""
     return len(_PICTURE.sub("", html).encode("utf-8", "replace"))
 
 
@@ -103,7 +101,7 @@ def _is_left_out(run: Run, place: int) -> bool:
 
 
 def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:
-    """Return what is cut, and what to type to see it."""
+    """Return a note on the cuts, with the command that shows the whole run."""
     if form.whole:
         return NOTHING
     lines = sum(not whole for _, whole in drawn)
@@ -125,7 +123,7 @@ def _is_remarkable(one: WorkflowRound) -> bool:
 
 
 def _requests(run: Run, rounds: Iterable[WorkflowRound], form: Form) -> tuple[dict[int, Html], Html]:
-    """Return what the model saw in the rounds that show it, and the details of the others."""
+    """Return the requests of rounds that show them, and details for the other rounds."""
     views = _views(run, form)
     shown = {run_round.index for run_round in rounds if form.details or ignored_guidance(run_round)}
     lines = [
@@ -149,9 +147,9 @@ def _views(run: Run, form: Form) -> dict[int, Html]:
 
 
 def pictured_rounds(rounds: Iterable[WorkflowRound], room: int | None, above: Collection[str] = ()) -> frozenset[int]:
-    """Return the rounds whose pictures are shown: from the last backwards, while there is ``room`` (bytes; None: for all).
+    """Return the rounds with visible pictures: from the last backwards, while there is ``room`` (bytes; None: for all).
 
-    Pictures of the calls ``above`` are shown elsewhere, and take room too.
+    Pictures of the calls ``above`` are shown elsewhere, but count.
     """
     indexes: set[int] = set()
     for run_round in reversed(list(rounds)):

@@ -1,4 +1,4 @@
-"""The card of a workflow's run: its graph, and below it the steps with the runs nested in them, finished or live."""
+"""The card of a workflow's run: its graph, and its steps with their nested runs, finished or live."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ from agentnb.workflow.graph.drawing import Drawing
 from agentnb.workflow.graph.node_states import StepProgress, node_states
 
 MAX_PRINTED = 200
-"""Characters of the last line that a step has printed or its agent is saying."""
+"""Maximum characters of the last line printed by a step or streaming from its agent."""
 _NOTHING_PRINTED: Mapping[str, str] = {}
 
 
 class StepPieces:
-    """The steps and plans of a run as pieces of its card. Pass it each event of a run that grows."""
+    """The steps and plans of a run as pieces of its card. Pass it each event of a growing run."""
 
     def __init__(self, run: Run, events: Iterable[AnyEvent] = ()) -> None:
         self._run = run
         self._history = PlanHistory(events)
         self._drawn = DrawnPieces()
-        # Empty for a run that begins: while it grows, its card shows the runs themselves.
+        # Empty for a new run: its live card shows the nested runs themselves.
         self._begun, self._tracebacks = begun_by_steps(run), tracebacks_of_steps(run)
         self._asked: Mapping[str, AskedQuestion] = {}
         self._form, self._printed, self._nested = Form(), _NOTHING_PRINTED, NestedRuns()
@@ -75,9 +75,9 @@ class StepPieces:
     def pieces(
         self, form: Form, printed: Mapping[str, str] = _NOTHING_PRINTED, nested: NestedRuns | None = None
     ) -> dict[str, Html]:
-        """Return the steps and their questions by their keys, and the plans, which follow the tasks that make and run them.
+        """Return the steps and their questions by key, and the plans after the tasks that make and execute them.
 
-        ``printed``: the end of what steps have printed, shown while they run; ``nested``: the runs nested in them.
+        ``printed``: the latest output of running steps; ``nested``: their nested runs.
         """
         self._form, self._printed, self._nested = form, printed, nested or self._nested
         run, history = self._run, self._history
@@ -113,7 +113,7 @@ class StepPieces:
         draw: Callable[[], Html],
         asked: Iterable[AskedQuestion],
     ) -> Iterator[tuple[str, Html]]:
-        """Yield the piece of a step, drawn again if a source of it was replaced, and those below it."""
+        """Yield the piece of a step, redrawn if a source was replaced, and the pieces below it."""
         changes = 0 if record is None else self._nested.changes(record.id)
         yield key, self._drawn.get(key, (*sources, changes), draw)
         if record is not None and (line := self._last_line(record)):
@@ -168,7 +168,7 @@ class StepPieces:
         ]
 
     def _last_line(self, record: StepRecord) -> Html:
-        """Return the last line of what a step that runs has printed, or what its agent is saying: small, as it comes often."""
+        """Return the last line printed by a running step or streaming from its agent; short, as it changes often."""
         if record.status != "running":
             return NOTHING
         text, kind = self._printed.get(record.id, "").rstrip().rpartition("\n")[2], "tool-printing"
@@ -178,30 +178,30 @@ class StepPieces:
 
 
 def graph_in(run: Run) -> Drawing | None:
-    """Return the graph of the workflow that a run is of; None for other runs, or if its log does not hold it."""
+    """Return the workflow's graph of a run; None for other runs, and if the log does not have it."""
     spec = logged_workflow(run.settings) if run.kind == "workflow" else None
     return None if spec is None else drawing_of(spec)
 
 
 def workflow_html(run: Run) -> Html:
-    """Return the graph of a run, coloured by the states of its steps; nothing for other runs than those of workflows."""
+    """Return the graph of a workflow's run, coloured by its steps' states; empty for other runs."""
     graph = graph_in(run)
     return NOTHING if graph is None else GraphPicture(graph).html(node_states(graph, run))
 
 
 def steps_html(run: Run, form: Form) -> Html:
-    """Return the steps of a run, each with what it did and asked; nothing if it has rounds instead."""
+    """Return the steps of a run, each with its results and questions; empty for a run with rounds."""
     return tag("div", "steps", *StepPieces(run, run.events).pieces(form).values()) if has_steps(run) else NOTHING
 
 
 def steps_title(run: Run) -> str:
-    """Return ``Steps 12``, the title of the list; of a run that plans, ``Plans 3``."""
+    """Return the title of the list: ``Steps 12``, or for a run that plans ``Plans 3``."""
     plans = PlanHistory(run.events).plans
     return f"Plans {len(plans):,}" if plans else f"Steps {len(shown_records(run)):,}"
 
 
 def workflow_lines(run: Run) -> Iterator[str]:
-    """Yield the steps of a run as lines, as an outline of its workflow if its log holds that, and the runs that tools began."""
+    """Yield the steps of a run as lines, outlined by its workflow if the log has it, and the runs started by tools."""
     graph = graph_in(run)
     if graph is None:
         yield from work_lines(run)
@@ -212,7 +212,7 @@ def workflow_lines(run: Run) -> Iterator[str]:
 
 
 class LiveSteps(StepPieces):
-    """The same of a run that grows, with its graph."""
+    """The steps of a growing run, with its graph."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -224,7 +224,7 @@ class LiveSteps(StepPieces):
 
     @staticmethod
     def of(run: Run) -> LiveSteps | None:
-        """Return those of a run that begins; None for the run of an agent."""
+        """Return the steps of a new run; None for an agent's run."""
         return None if run.kind == "agent" else LiveSteps(run)
 
     def take(self, event: AnyEvent) -> None:
@@ -235,7 +235,7 @@ class LiveSteps(StepPieces):
             self._progress.take(event)
 
     def graph_html(self) -> Html:
-        """Return the graph as it is now; nothing if the log does not hold it."""
+        """Return the current graph; empty if the log does not have it."""
         if self._picture is not None and self._progress is not None and self._is_stale:
             self._graph = self._picture.html(self._progress.states(self._run))
         self._is_stale = False

@@ -1,4 +1,4 @@
-"""What is shown of a large graph: the steps of a long list and the branches of a wide block are folded into one node."""
+"""Folding of large graphs: the steps of a long list and the branches of a wide block become single nodes."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode
 from agentnb.workflow.graph.node_states import NodeState
 
 MAX_NODES = 24
-"""Steps of one list that are drawn; of more, the first and the last, and those between that lead elsewhere."""
+"""Maximum steps drawn of a list; beyond it, the first, the last, and those between with other edges."""
 ENDS = 6
-"""Steps that are always drawn at the begin and at the end of a long list."""
+"""Steps always drawn at either end of a long list."""
 MAX_BRANCHES = 9
-"""Branches of a parallel step that are drawn."""
+"""Maximum branches drawn of a parallel step."""
 MAX_DEPTH = 3
-"""Blocks that are drawn within one another."""
+"""Maximum levels of nested blocks drawn."""
 FOLDED = "folded"
-"""The kind of a node that stands for several steps."""
+"""Kind of a node that represents several steps."""
 URGENT = ("waiting", "retrying", "failed", "interrupted", "cancelled", "running", "skipped", "completed")
-"""Of several steps, the state of the first of these is shown."""
+"""States by priority: a node of several steps shows the first that occurs."""
 
 
 class Folded(NamedTuple):
-    """A graph that is small enough to be drawn."""
+    """A graph small enough to draw."""
 
     graph: Drawing
     members: Mapping[str, tuple[str, ...]]
-    """By the path of a node that stands for several steps: the paths of these."""
+    """Paths of the steps represented by a folded node, by its path."""
 
     def states(self, states: Mapping[str, NodeState]) -> dict[str, NodeState]:
-        """Return the states for its nodes; those that stand for several steps count theirs."""
+        """Return the states of its nodes; a folded node counts its steps' states."""
         result = dict(states)
         for path, members in self.members.items():
             counts = Counter(state.status for candidate in members if (state := states.get(candidate)) is not None)
@@ -43,7 +43,7 @@ class Folded(NamedTuple):
 
 
 def folded(graph: Drawing) -> Folded:
-    """Return the graph as it is drawn."""
+    """Return the graph to draw."""
     members: dict[str, tuple[str, ...]] = {}
     return Folded(_folded(graph, 0, members), members)
 
@@ -65,7 +65,7 @@ def _folded(graph: Drawing, depth: int, members: dict[str, tuple[str, ...]]) -> 
 
 
 def _kept(graph: Drawing) -> set[str]:
-    """Return the paths of the nodes that are drawn by themselves."""
+    """Return the paths of the nodes drawn individually."""
     paths = [node.path for node in graph.nodes]
     if len(paths) <= MAX_NODES:
         return set(paths)
@@ -81,14 +81,14 @@ def _kept(graph: Drawing) -> set[str]:
 
 
 def _runs(nodes: Sequence[DrawnNode], kept: set[str]) -> Iterator[list[DrawnNode]]:
-    """Yield each node that is kept by itself, and those between two of them together."""
+    """Yield each kept node by itself, and the others in groups between them."""
     for is_kept, group in groupby(nodes, lambda node: node.path in kept):
         run = [*group]
         yield from ([node] for node in run) if is_kept else [run]
 
 
 def _inner(node: DrawnNode, depth: int, members: dict[str, tuple[str, ...]]) -> DrawnNode:
-    """Return a node with what is drawn inside it."""
+    """Return a node with folded children."""
     if not node.children:
         return node
     if depth >= MAX_DEPTH:

@@ -1,7 +1,7 @@
-"""The graph of a workflow as HTML: boxes and lines in their places, coloured by state.
+"""The graph of a workflow as HTML: positioned boxes and lines, coloured by state.
 
-No SVG: JupyterLab drops it in notebooks that are not trusted, and leaves its words. Placed boxes stay; where styles are
-dropped too, the boxes are a list of the steps with their states, and the labels of edges say where they lead.
+Not SVG: in untrusted notebooks, JupyterLab drops it and leaves its text. Positioned boxes stay; where styles are dropped too,
+they become a list of the steps with their states, and the labels of edges name their targets.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from agentnb.workflow.graph.drawing import EXIT, Drawing
 from agentnb.workflow.graph.node_states import UNKNOWN, NodeState
 
 SHAPES = {"condition": "graph-condition", "map": "graph-many", "folded": "graph-many"}
-"""The shapes of nodes that are not plain boxes, by kind."""
+"""Shapes of nodes other than plain boxes, by kind."""
 GREY = "#808080"
-"""The colour of lines: three times as bright or dark as light and dark ground alike."""
+"""The colour of lines: contrast 3 on both light and dark backgrounds."""
 WIDE = 480
-"""Pixels: a wider graph is drawn smaller in a narrow window."""
+"""Width in pixels above which a graph is scaled down in a narrow window."""
 
 
 class GraphPicture:
-    """The picture of a workflow, laid out once; `html` colours it."""
+    """A workflow's graph, laid out once; `html` colours it."""
 
     def __init__(self, graph: Drawing) -> None:
         self._folded: Folded = folded(graph)
@@ -37,7 +37,7 @@ class GraphPicture:
         self._ids = {node.path: node.id for node in self._folded.graph.all_nodes} | {EXIT: "end"}
 
     def html(self, states: Mapping[str, NodeState] | None = None) -> Html:
-        """Return the picture, without inline styles of its classes. ``states`` by path; without them nothing has begun."""
+        """Return the graph without its classes' inline styles. ``states``: by path; without them nothing has begun."""
         shown = self._folded.states(states or {})
         plan = self._plan
         lines = [_lines(wire) for wire in plan.wires]
@@ -65,7 +65,7 @@ class GraphPicture:
 
 
 def graph_html(spec: WorkflowDefinition, states: Mapping[str, NodeState] | None = None) -> Html:
-    """Return a workflow as the output of a cell: its graph, coloured by the states of the steps (by path), if given."""
+    """Return a workflow's graph as a cell output, coloured by the steps' states (by path), if given."""
     return kept(tag("div", "run", GraphPicture(drawing_of(spec)).html(states)))
 
 
@@ -100,7 +100,7 @@ def _placed(left: float, top: float, content: Html, width: float | None = None, 
 
 
 def _lines(wire: Wire) -> Html:
-    """Return an edge as straight lines, with a head at its end."""
+    """Return an edge as straight lines with an arrowhead."""
     stroke = "dashed" if wire.edge.is_back else "solid"
     segments: list[str] = []
     for (x, y), (to_x, to_y) in zip(wire.corners, wire.corners[1:], strict=False):
@@ -115,7 +115,7 @@ def _lines(wire: Wire) -> Html:
 
 def _head(wire: Wire) -> str:
     (before, above), (x, y) = wire.corners[-2:]
-    if abs(x - before) > abs(y - above):  # it comes from the side
+    if abs(x - before) > abs(y - above):  # horizontal
         is_left = x < before
         x_min, top = (x if is_left else x - 6), y - 3.5
         sides = (

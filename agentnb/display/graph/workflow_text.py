@@ -1,4 +1,4 @@
-"""A workflow as plain text: an outline of its steps, with a mark for the state of each."""
+"""A workflow as plain text: an outline of its steps, each marked with its state."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from agentnb.workflow.graph.node_states import UNKNOWN, NodeState
 
 
 def graph_text(spec: WorkflowDefinition, states: Mapping[str, NodeState] | None = None) -> str:
-    """Return a workflow as an outline, with the states of its steps, by path, if given."""
+    """Return a workflow as an outline, with its steps' states (by path), if given."""
     return "\n".join(graph_lines(drawing_of(spec), states or {}))
 
 
 def graph_lines(graph: Drawing, states: Mapping[str, NodeState]) -> Iterator[str]:
-    """Yield a line for each step, and one for each way that does not lead to the step below it."""
+    """Yield a line for each step, and for each edge that does not lead to the step below."""
     small = folded(graph)
     yield from _lines(small.graph, small.states(states), "")
 

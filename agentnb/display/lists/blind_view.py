@@ -1,4 +1,4 @@
-"""A run for a person who judges it: what was asked, answered, called and returned, and nothing that agentnb made of it."""
+"""A run for a person who judges it: prompt, calls, results and answer, without any of agentnb's judgements."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from agentnb.display.texts.states import as_left
 
 MAX_OF_A_PROMPT = 20_000
 FIRST, LAST = 50, 150
-"""Rounds shown of a longer run."""
+"""First and last rounds shown of a longer run."""
 MAX_OF_AN_ERROR = 2_000
 
 
 def blind_html(run: Run, until: int | None = None, given: Guidance | None = None) -> Html:
-    """Return a run to be judged: its prompt, its rounds, its todos and its error, and nothing that judges it.
+    """Return a run to be judged: its prompt, its rounds, its todos and its error, without judgements.
 
-    ``until``: only so many rounds, to judge whether the last of them follows the guidance that is ``given``.
+    ``until``: only so many rounds, to judge whether the last of them follows the guidance ``given``.
     """
     form = Form(effects=effects_of(run.tools), over=not run.should_continue)
     rounds = [_without_judgements(run_round) for run_round in as_left(run)][:until]
@@ -45,7 +45,7 @@ def blind_html(run: Run, until: int | None = None, given: Guidance | None = None
 
 
 def _without_judgements(one: WorkflowRound) -> WorkflowRound:
-    """Return the round without guidance, warnings and verdicts, which tell what agentnb made of it."""
+    """Return the round without guidance, warnings and verdicts, which reveal agentnb's judgement."""
     return replace(
         one,
         status="running" if one.status == "running" else "success",

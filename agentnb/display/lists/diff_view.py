@@ -1,4 +1,4 @@
-"""Two runs side by side, as HTML and as text: figures, where they part, aligned rounds, todos."""
+"""Two runs side by side, as HTML and as text: figures, divergence, aligned rounds, todos."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from agentnb.display.texts.states import as_left, chip
 from agentnb.rerun.diff import RoundPair, RunDiff
 
 Calls: TypeAlias = dict[int, list[Html]]
-"""The calls of a round that differ, by their places in it, each with notes of what differs."""
+"""Differing calls of a round by position, each with notes on the differences."""
 MAX_OF_AN_ARGUMENT = 160
 MAX_ARGUMENTS = 6
-"""Arguments of a call that are named; of more, only the count is."""
+"""Maximum arguments of a call named; the others are counted."""
 BEFORE = 20
-"""Characters shown before the first that differs."""
+"""Characters shown before the first difference."""
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
 def differing_calls(one: WorkflowRound, other: WorkflowRound) -> Calls:
-    """Return the calls of ``one`` that ``other`` has not, or has with another result.
+    """Return the calls of ``one`` that ``other`` lacks, or has with a different result.
 
-    Calls are matched by name and arguments; of those left, by name, in their order, to say which arguments differ.
+    Calls are matched by name and arguments, the remaining ones by name in order, to find differing arguments.
     """
     remaining = [*other.records]
     unmatched: list[tuple[int, CallRecord]] = []
@@ -94,9 +94,9 @@ def _argument(value: Any) -> Html:
 
 
 ROOM = 300_000
-"""Bytes of HTML for rounds that differ; the others are a line each. Rounds that are alike have as much again."""
+"""Maximum bytes of HTML for differing rounds, beyond which they are a line each. Equal rounds have as much again."""
 MAX_PAIRS = 400
-"""Pairs of rounds that differ and are shown; of more, only the count is."""
+"""Maximum differing pairs of rounds shown; the others are counted."""
 MAX_TODOS = 40
 MAX_OF_A_VALUE = 80
 UNKNOWN = "-"
@@ -112,7 +112,7 @@ _PLACE = re.compile(r"round ([0-9,]+) of ([ab])")
 
 
 def diff_html(diff: RunDiff) -> Html:
-    """Return both runs beside each other where there is room, else one below the other. Equal rounds are folded."""
+    """Return both runs side by side where possible, otherwise stacked. Equal rounds are folded."""
     heading = tag("div", "diff-heads", _head_of("a", diff.a), _head_of("b", diff.b))
     parts = (heading, _sentence(diff), _figures(diff), _todos(diff), tag("div", "diff-rounds", *_rounds(diff)))
     return kept(tag("div", "diff", *parts))
@@ -134,12 +134,12 @@ def _head_of(side: str, run: Run) -> Html:
 
 
 def _source(run: Run) -> str:
-    """Return the file of a run that another product recorded, else the end of its id."""
+    """Return the file name of a foreign run, otherwise the end of the run's id."""
     return run.origin.file_name if run.origin else f"…{short_id(run.id)}"
 
 
 def _sentence(diff: RunDiff) -> Html:
-    """Return where they part, with links to the rounds."""
+    """Return the sentence about the divergence, with links to the rounds."""
     pieces = _PLACE.split(diff.sentence)
     linked = [words(pieces[0][:1].upper() + pieces[0][1:])]
     for number, side, text in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
@@ -149,7 +149,7 @@ def _sentence(diff: RunDiff) -> Html:
 
 
 def _figures(diff: RunDiff) -> Html:
-    """Return a row for each figure that differs, and those that are alike on one line; without those known of neither run."""
+    """Return a row for each differing figure, and equal ones on one line, without figures unknown for both runs."""
     figures = [*_known(diff)]
     rows = [_figure(name, a, b) for name, a, b in figures if a != b]
     table = tag("table", "data", _row("th", ("", "a", "b", "b - a"), "data-column"), *rows) if rows else NOTHING
@@ -184,7 +184,7 @@ def _value(name: str, value: Any) -> str:
 
 
 def _todos(diff: RunDiff) -> Html:
-    """Return the todos whose last state differs, by title."""
+    """Return the todos whose final state differs, by title."""
     rows = _differing_todos(diff)
     if not rows:
         return NOTHING
@@ -225,7 +225,7 @@ def _form(side: str, run: Run) -> Form:
 
 
 def _alike(diff: RunDiff, pairs: Sequence[RoundPair], form: Form, *, cut: bool) -> Html:
-    """Return rounds that are the same in both, folded; they are drawn once."""
+    """Return equal rounds, folded and drawn once."""
     rounds = [pair.a for pair in pairs if pair.a is not None]
     drawn = [_round(diff, "a", run_round, {} if cut else round_pieces(run_round, form), form) for run_round in rounds]
     summary = tag("summary", "quiet", alike_words(pairs))
@@ -233,7 +233,7 @@ def _alike(diff: RunDiff, pairs: Sequence[RoundPair], form: Form, *, cut: bool) 
 
 
 def alike_words(pairs: Sequence[RoundPair]) -> str:
-    """Return ``rounds 1 to 5 are alike``, with the numbers in b where they are others."""
+    """Return ``rounds 1 to 5 are alike``, with b's numbers if they differ."""
     first, last = pairs[0], pairs[-1]
     assert first.a is not None and last.a is not None and first.b is not None and last.b is not None
     in_a, in_b = (
@@ -245,7 +245,7 @@ def alike_words(pairs: Sequence[RoundPair]) -> str:
 
 
 def _pair(diff: RunDiff, pair: RoundPair, forms: Mapping[str, Form], *, cut: bool) -> Html:
-    """Return two rounds that belong together, side by side, with what differs marked; or the one that has no counterpart."""
+    """Return two corresponding rounds side by side with marked differences, or a round without a counterpart."""
     sides = (("a", pair.a, pair.b), ("b", pair.b, pair.a))
     columns = [_column(diff, side, own, counterpart, forms[side], cut=cut) for side, own, counterpart in sides]
     return tag("div", "diff-pair", tag("div", "diff-what quiet", WORDS[pair.difference]), tag("div", "diff-columns", *columns))
@@ -267,7 +267,7 @@ def _round(diff: RunDiff, side: str, one: WorkflowRound, pieces: Pieces, form: F
 
 
 def _marked(one: WorkflowRound, other: WorkflowRound | None, pieces: Pieces) -> Pieces:
-    """Return the pieces of a round, those that its counterpart has not marked."""
+    """Return the pieces of a round, with those marked that its counterpart lacks."""
     if other is None:
         return pieces
     differing: Calls = differing_calls(one, other)
@@ -289,7 +289,7 @@ def _anchor(diff: RunDiff, side: str, index: int) -> str:
 
 
 def diff_text(diff: RunDiff) -> str:
-    """Return the same as lines of text: where they part, the figures that differ, the rounds that do, todos."""
+    """Return the diff as lines of text: divergence, differing figures, rounds and todos."""
     lines = [f"a: {chip(diff.a)}, {_source(diff.a)}", f"b: {chip(diff.b)}, {_source(diff.b)}"]
     lines.append(f"{diff.sentence[:1].upper()}{diff.sentence[1:]}.")
     lines += [

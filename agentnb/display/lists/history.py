@@ -1,4 +1,4 @@
-"""Lists of runs: as text, as HTML that stays in a saved notebook, and as buttons for the panel."""
+"""Lists of runs: as text, as HTML for a saved notebook, and as buttons for the panel."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from agentnb.display.texts.states import RunState, outcome_words, state_words, w
 from agentnb.store.summaries import RunSummary
 
 MAX_OPENING = 20
-"""Runs of a list that can be opened: they are saved in the notebook, so their size is bounded. The rest are lines of text."""
+"""Maximum runs of a list that can be opened, as they are saved in the notebook. The others are lines of text."""
 WIDTH, WIDTH_WITH_OUTCOME = 26, 44
-"""Characters of a state, and of one with an outcome beside it, in a line of text."""
+"""Width of a state, and of a state with an outcome, in a line of text, in characters."""
 MAX_NOTEBOOK = 60
-"""Characters of a notebook's name in a list."""
+"""Maximum characters of a notebook's name in a list."""
 
 
 def history_text(found: Sequence[RunSummary], told: str) -> str:
-    """Return one line per run, below ``told``, the text about the list."""
+    """Return a line per run, below the title ``told``."""
     return "\n".join([clean(told), *_lines(found)])
 
 
 def history_html(found: Sequence[RunSummary], told: str, open_run: Callable[[str], Html]) -> Html:
-    """Return the list, newest first; the first `MAX_OPENING` open to what ``open_run`` returns for their id."""
+    """Return the list, newest first; the first `MAX_OPENING` open to the result of ``open_run`` for their id."""
     rows = [_row(summary, open_run) for summary in found[:MAX_OPENING]]
     remaining = _rest(found[MAX_OPENING:]) if len(found) > MAX_OPENING else NOTHING
     return kept(tag("div", "history", tag("div", "history-title", told), *rows, remaining))
 
 
 def list_told(found: Sequence[RunSummary], *, count: int, folder: str, most: int, wanted: Sequence[str]) -> str:
-    """Return what a list is of: ``30 runs in runs, the newest 20 matching “failed”``.
+    """Return the title of a list: ``30 runs in runs, the newest 20 matching “failed”``.
 
-    ``count``: runs in the folder; ``most``: top-level runs that were asked for; ``wanted``: the words they had to match.
+    ``count``: runs in the folder; ``most``: maximum top-level runs requested; ``wanted``: the words to match.
     """
     top_level = [summary for summary in found if not summary.depth]
     is_cut = len(top_level) == most and count > sum(1 + summary.nested for summary in top_level)
@@ -48,9 +48,9 @@ def list_told(found: Sequence[RunSummary], *, count: int, folder: str, most: int
 
 
 def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = None) -> bool:
-    """Return whether each of these words occurs in the run's state, outcome, recovery, model, tags, notebook or prompt.
+    """True if each of these words occurs in the run's state, outcome, recovery, model, tags, notebook or prompt.
 
-    ``outcome``: only a run with this one matches.
+    ``outcome``: match only runs with this outcome.
     """
     recovered = "recovered" if one.recovered else ""
     words_of = (
@@ -69,13 +69,13 @@ def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = No
 
 
 def _remarks(one: RunSummary) -> list[str]:
-    """Return ``recovered``, ``2 nested`` (the number of runs nested in this one) and its notebook, as far as they apply."""
+    """Return ``recovered``, ``2 nested`` (its number of nested runs) and its notebook, where they apply."""
     notebook = first_line(clean(one.notebook), MAX_NOTEBOOK)
     return [*filter(None, ("recovered" if one.recovered else "", f"{one.nested:,} nested" if one.nested else "", notebook))]
 
 
 def _lines(found: Sequence[RunSummary]) -> list[str]:
-    """Return a line for each run; the column of states is wider where an outcome is known."""
+    """Return a line for each run; the column of states is wider if an outcome is known."""
     width = WIDTH_WITH_OUTCOME if any(summary.assessment is not None for summary in found) else WIDTH
     return [_line(summary, width) for summary in found]
 
@@ -90,7 +90,7 @@ def _line(one: RunSummary, width: int) -> str:
 
 
 def _indent(one: RunSummary) -> str:
-    """Return what stands before the prompt of a nested run, deeper for a deeper one."""
+    """Return the indentation of a nested run's prompt, by depth."""
     return f"{'  ' * (one.depth - 1)}↳ " if one.depth else ""
 
 
@@ -110,7 +110,7 @@ def tags_told(one: RunSummary) -> str:
 
 
 def status_html(one: RunSummary) -> Html:
-    """Return the state as a mark and a word, for a run stopped at a limit which limit, and the outcome beside it."""
+    """Return the marked state, including which limit was reached, and the outcome."""
     return listed_state_html(tone_of(_state(one)), state_told(one), one.outcome, outcome_words(one.assessment))
 
 
@@ -135,13 +135,13 @@ def _state(one: RunSummary) -> RunState:
 
 
 def work_told(one: RunSummary) -> str:
-    """Return ``3 rounds``; of a workflow and what else works in steps ``6 steps``."""
+    """Return ``3 rounds``, or for a run that works in steps, such as a workflow's, ``6 steps``."""
     in_steps = not one.rounds and (one.steps or one.kind != "agent")
     return counted(one.steps, "step") if in_steps else counted(one.rounds, "round")
 
 
 def when(one: RunSummary, form: str) -> str:
-    """Return when it began, in local time; empty where that is unknown."""
+    """Return its start in local time; empty if unknown."""
     return "" if one.started_at is None else one.started_at.astimezone().strftime(form)
 
 
@@ -165,20 +165,20 @@ def _figures(one: RunSummary) -> Html:
 
 
 def cost_told(one: RunSummary) -> str:
-    """Return the cost, that of nested runs included; an unknown price is not shown as free."""
+    """Return the cost including nested runs; an unknown price is not shown as free."""
     if one.cost is None:
         return "no price"
     return f"${one.cost:.4f}" if one.cost else "$0"
 
 
 def _rest(found: Sequence[RunSummary]) -> Html:
-    """Return the runs that do not open, as text in one fold."""
+    """Return runs that cannot be opened, as text in one fold."""
     summary = tag("summary", "history-summary", f"{counted(len(found), 'run')} before these")
     return tag("details", "history-run", summary, tag("pre", "history-lines", "\n".join(_lines(found))))
 
 
 def run_list_html(found: Sequence[RunSummary]) -> Html:
-    """Return a button for each run, with its id in ``data-run``; the order stays (newest first)."""
+    """Return a button for each run, with its id in ``data-run``, newest first."""
     if not found:
         return tag("p", "runs-none", "No runs yet. Runs of cells and of this panel appear here.")
     return tag("ol", "runs", *map(_button_row, found))
@@ -192,7 +192,7 @@ def _button_row(one: RunSummary) -> Html:
         " ",
         tag("time", "runs-when", when(one, "%d %b %H:%M"), title=when(one, "%Y-%m-%d %H:%M:%S")),
     )
-    figures = [] if one.status == "running" else [work_told(one), cost_told(one)]  # its card shows them as they grow
+    figures = [] if one.status == "running" else [work_told(one), cost_told(one)]  # its card shows their current values
     facts = [*figures, *_remarks(one), first_line(clean(one.model.partition("?")[0]), 40)]
     pieces = (
         first,

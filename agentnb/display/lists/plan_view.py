@@ -1,4 +1,4 @@
-"""A plan as HTML and as text: what it is for, its steps in their order, and what it asks."""
+"""A plan as HTML and as text: its purpose, its steps in order, and its question."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from agentnb.display.texts.labels import clean, counted, first_line
 from agentnb.workflow.plan import Plan
 
 MAX_OF_WORDS = 300
-"""Characters of a text or of the arguments of a call."""
+"""Maximum characters of a text or of a call's arguments."""
 MAX_TOOLS = 5
-"""Tools that the line to type names."""
+"""Maximum tools named in the command."""
 _NAMES = {NOOP: "does nothing", ABORT: "ends the run"}
 
 
 def plan_html(plan: Plan, variable: str = "plan") -> Html:
-    """Return the plan as a list of its steps. ``variable``: the one that holds it, for what to type next."""
+    """Return the plan as a list of its steps. ``variable``: the variable that holds it, for the next command."""
     rows = [left_out_html(row) if isinstance(row, LeftOut) else tag("div", "", line_html(row)) for row in _rows(plan)]
     parts = (
         tag("div", "plan-head", tag("b", "", "Plan"), " ", tag("span", "meta", _about(plan))),
@@ -36,7 +36,7 @@ def plan_html(plan: Plan, variable: str = "plan") -> Html:
 
 
 def plan_text(plan: Plan, variable: str = "plan") -> str:
-    """Return the same as lines of text."""
+    """Return the plan as lines of text."""
     lines = [f"Plan · {_about(plan)}", _purpose(plan), _asked_first(plan)]
     lines += [f"  {row if isinstance(row, LeftOut) else row_text(row)}" for row in _rows(plan)]
     return "\n".join(filter(None, [*lines, _how_to_run(plan, variable)]))

@@ -1,4 +1,4 @@
-"""A replay as HTML and as text: recorded beside would-be, round by round, with the place where they part."""
+"""A replay as HTML and as text: recorded beside hypothetical decisions, round by round, with their divergence."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from agentnb.rerun.replay_result import Decision, Replay, ReplayedRound, cells_o
 from agentnb.rerun.turn_endings import AfterText
 
 MAX_ROUNDS = 400
-"""Rounds that are shown; of more, only the count is, and `table` has them all."""
+"""Maximum rounds shown; the others are counted, and `table` has them all."""
 MAX_OF_GUIDANCE = 2_000
 HYPOTHETICAL = "hypothetical: the record no longer says what the model would have done"
 OF_ITSELF = ("tool_results", "continued")
-"""Reasons of a round that say nothing."""
+"""Uninformative reasons of a round."""
 ENDED = "it would have ended before"
 CUT_OFF = "cut off"
 END_NOT_RECORDED = "end not recorded"
@@ -32,25 +32,25 @@ AFTER_TEXT: dict[AfterText, str] = {
     "agent": "another agent speaks",
     "same_agent": "",
 }
-"""What follows a reply without a tool call, in words; empty where the decision says it already."""
+"""The event after a reply without a tool call, in words; empty if the decision already says it."""
 HEADINGS = ("round", "recorded", "would be", "told before the next round", "")
 _ROUND = re.compile(r"round ([0-9]+)")
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]+")
 
 
 class Row(NamedTuple):
-    """What is shown of one round, as text."""
+    """A round's row, as text."""
 
     number: int
     recorded: str
     would_be: str
     told: str
-    """The would-be guidance of the next request, with whether the recorded reply heeds it."""
+    """The hypothetical guidance of the next request, and whether the recorded reply follows it."""
     notes: tuple[str, ...]
 
 
 def rows(replay: Replay) -> list[Row]:
-    """Return what is shown of each round, first to last; at most `MAX_ROUNDS`."""
+    """Return the rows of the rounds in order, at most `MAX_ROUNDS`."""
     return [_row(replay, replayed) for replayed in replay.rounds[:MAX_ROUNDS]]
 
 
@@ -67,7 +67,7 @@ def _row(replay: Replay, one: ReplayedRound) -> Row:
 def _decision(one: Decision, instead: str = "", undecided: str = CUT_OFF) -> str:
     """Return a decision in words.
 
-    ``instead``: replaces its reason; ``undecided``: stands for the end of a record that does not say if it continued.
+    ``instead``: replaces its reason; ``undecided``: the words for a record that does not say whether it continued.
     """
     parts = ["tools" if one.tools else "text"]
     parts += [f"{one.open} open"] if one.open else []
@@ -102,7 +102,7 @@ def _notes(replay: Replay, one: ReplayedRound) -> list[str]:
 
 
 def replay_html(replay: Replay) -> Html:
-    """Return the replay as a table: a row for each round, greyed behind the first divergence, with the guidance to unfold."""
+    """Return the replay as a table: a row per round, grey after the first divergence, with expandable guidance."""
     shown = rows(replay)
     heads = tag("tr", "", *[tag("th", "replay-cell replay-heading", name) for name in HEADINGS if name])
     body = [_row_html(replay, replayed, row) for replayed, row in zip(replay.rounds, shown, strict=False)]
@@ -140,7 +140,7 @@ def _guidance_html(told: str, guidance: Sequence[Guidance]) -> Html:
 
 
 def _linked(replay: Replay, sentence: str) -> Html:
-    """Return the sentence with links to the rounds that it names."""
+    """Return the sentence with links to the rounds in it."""
     pieces = _ROUND.split(sentence)
     linked = [words(pieces[0])]
     for number, text in zip(pieces[1::2], pieces[2::2], strict=True):
@@ -167,7 +167,7 @@ def _source(replay: Replay) -> str:
 
 
 def replay_text(replay: Replay) -> str:
-    """Return the same as lines of text: what would have been done, and a table with a row for each round."""
+    """Return the replay as lines of text: the decisions, and a table with a row for each round."""
     shown = rows(replay)
     cells = [(str(row.number), row.recorded, row.would_be, row.told, ", ".join(row.notes)) for row in shown]
     widths = [max(map(len, column)) for column in zip(HEADINGS, *cells, strict=True)]

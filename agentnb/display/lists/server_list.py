@@ -1,4 +1,4 @@
-"""``%agent mcp``: the MCP servers, with state, tools and the end of their standard error, as HTML and as text."""
+"""``%agent mcp``: the MCP servers, with state, tools and latest standard error, as HTML and as text."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from agentnb.display.texts.labels import clean, counted
 from agentnb.runtime.servers.servers import ListedServer
 
 MAX_SERVERS = 100
-"""Servers that are listed; of more, only the count is."""
+"""Maximum servers listed; the others are counted."""
 MAX_TEXT_LINES = 3
-"""Lines of a standard error that a text shows; HTML folds all that are kept."""
+"""Maximum lines of standard error in text; HTML has all kept lines, folded."""
 
 
 def server_list_html(rows: list[ListedServer], hint: str) -> Html:
-    """Return the list; ``hint``: what to type next."""
+    """Return the list. ``hint``: the next command."""
     shown = [_row(row) for row in rows[:MAX_SERVERS]]
     omitted = len(rows) - len(shown)
     more = tag("div", "server-row", f"{omitted:,} more") if omitted > 0 else NOTHING
@@ -34,7 +34,7 @@ def server_list_html(rows: list[ListedServer], hint: str) -> Html:
 
 
 def server_head_html(row: ListedServer) -> Html:
-    """Return the first line of a server: state, name, command or address, and its figures at the side."""
+    """Return the first line of a server: state, name, command or address, and figures."""
     tone, state = state_of(row)
     first = tag(
         "span",
@@ -49,7 +49,7 @@ def server_head_html(row: ListedServer) -> Html:
 
 
 def stderr_html(row: ListedServer) -> Html:
-    """Return the last lines of the standard error in a fold; nothing if there are none."""
+    """Return the last lines of standard error in a fold, if any."""
     lines = stderr_lines(row)
     if not lines:
         return NOTHING
@@ -58,7 +58,7 @@ def stderr_html(row: ListedServer) -> Html:
 
 
 def problem_html(row: ListedServer) -> Html:
-    """Return why it could not be started."""
+    """Return the reason for a failed start."""
     problem = problem_told(row)
     return tag("div", "server-problem", problem) if problem else NOTHING
 
@@ -71,7 +71,7 @@ def _row(row: ListedServer) -> Html:
 
 
 def server_list_text(rows: list[ListedServer], hint: str) -> str:
-    """Return a line for each server, and below it why it failed and the end of its standard error."""
+    """Return a line for each server, followed by its failure and its latest standard error."""
     lines = [server_count(rows)]
     width = max((len(row.live.server.name) for row in rows[:MAX_SERVERS]), default=0)
     for row in rows[:MAX_SERVERS]:
@@ -81,7 +81,7 @@ def server_list_text(rows: list[ListedServer], hint: str) -> str:
 
 
 def server_head_lines(row: ListedServer, width: int = 0) -> list[str]:
-    """Return the lines of a server: its facts, why it failed, the end of its standard error."""
+    """Return the lines of a server: its facts, its failure, its latest standard error."""
     tone, state = state_of(row)
     named = told(row.live.server.name, MAX_NAME).ljust(width)
     figures = ", ".join(figures_of(row))
@@ -91,5 +91,5 @@ def server_head_lines(row: ListedServer, width: int = 0) -> list[str]:
 
 
 def stderr_lines(row: ListedServer) -> list[str]:
-    """Return the last lines that the server wrote to its standard error."""
+    """Return the last lines of the server's standard error."""
     return [told(line, MAX_PROBLEM) for line in row.live.stderr]

@@ -1,4 +1,4 @@
-"""``%agent mcp NAME``: one MCP server with its tools, resources and prompts, as HTML and as text."""
+"""``%agent mcp NAME``: an MCP server with its tools, resources and prompts, as HTML and as text."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from agentnb.tools.mcp.resources import prompt_arguments
 from agentnb.tools.mcp.server_tool import found_tools
 
 MAX_ROWS = 200
-"""Tools, resources or prompts that are listed; of more, only the count is."""
+"""Maximum tools, resources or prompts listed; the others are counted."""
 MAX_OPEN = 40
-"""Rows of a list that is open from the beginning."""
+"""Maximum rows of a list that is initially open."""
 MAX_LINE = 1_000
-"""Characters of a line of instructions."""
+"""Maximum characters of a line of instructions."""
 INSTRUCTIONS = "Instructions of the server, for you: no model reads them"
 
 
 class Section(NamedTuple):
-    """A list of what a server has: per row its name or URI, its arguments or kind, and what the server says of it."""
+    """A list of a server's items: for each, name or URI, arguments or kind, and the server's description."""
 
     noun: str
     rows: list[tuple[str, str, str]]
 
 
 def sections_of(row: ListedServer, catalogue: Catalogue) -> list[Section]:
-    """Return what the server has, without empty lists."""
+    """Return the server's nonempty lists."""
     left_out = found_tools(row.live, row.live.tools).left_out
     usable = [tool for tool in row.live.tools if tool.name not in left_out]
     sections = [
@@ -53,7 +53,7 @@ def _row(name: str, kind: str | None, about: str | None) -> tuple[str, str, str]
 
 
 def facts_told(row: ListedServer) -> str:
-    """Return what the server calls itself, the protocol, and its roots."""
+    """Return the server's own name, the protocol, and its roots."""
     if row.live.facts is None:
         return ""
     facts = row.live.facts
@@ -62,12 +62,12 @@ def facts_told(row: ListedServer) -> str:
 
 
 def instructions_of(row: ListedServer) -> str:
-    """Return the instructions of the server; empty if there are none."""
+    """Return the server's instructions, or ""."""
     return "" if row.live.facts is None else row.live.facts.instructions
 
 
 def server_html(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> Html:
-    """Return the server with folds for its lists; ``hints``: what to type next."""
+    """Return the server with folds for its lists. ``hints``: the next commands."""
     facts = facts_told(row)
     parts = (
         tag("div", "server-row server-first-row", server_head_html(row), problem_html(row), tag("div", "quiet", facts)),
@@ -102,7 +102,7 @@ def _instructions_html(text: str) -> Html:
 
 
 def _plain(text: str) -> str:
-    """Return the text with its line breaks, without known keys."""
+    """Return the text with its line breaks, with known keys redacted."""
     return "\n".join(told(line, MAX_LINE) for line in text.splitlines()[:MAX_ROWS])
 
 
@@ -114,7 +114,7 @@ def _counted(section: Section) -> str:
 
 
 def server_text(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> str:
-    """Return the same as lines of text."""
+    """Return the server as lines of text."""
     lines = [*server_head_lines(row), *filter(None, [facts_told(row)])]
     for section in sections_of(row, catalogue):
         lines += [f"{_counted(section)}:", *[_line(*cells) for cells in section.rows[:MAX_ROWS]]]

@@ -1,4 +1,4 @@
-"""MCP servers in words: states, facts, arguments of tools. Every text of a server becomes one bounded line without keys."""
+"""Wording for MCP servers: states, facts, arguments of tools. Server texts become single, bounded lines with keys redacted."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ STATES: dict[State, tuple[str, str]] = {
     "failed": ("bad", "Failed"),
     "stopped": ("warn", "Stopped"),
 }
-"""The tone and the words of each state."""
+"""Tone and words of each state."""
 MAX_TARGET, MAX_NAME, MAX_TEXT, MAX_PROBLEM = 300, 80, 200, 500
-"""Characters of a command or address, of a name, of a description, and of a reason."""
+"""Maximum characters of a command or address, a name, a description, and a reason."""
 MAX_ARGUMENTS = 12
-"""Arguments of a tool that are named; of more, only the count is."""
+"""Maximum arguments of a tool named; the others are counted."""
 
 
 def told(text: object, most: int = MAX_TEXT) -> str:
-    """Return the text of a stranger on one line, bounded, without known keys and control characters."""
+    """Return an untrusted text on one bounded line, without known keys and control characters."""
     return first_line(clean(redact(str(text))), most)
 
 
 def state_of(row: ListedServer) -> tuple[str, str]:
-    """Return the tone and the words of a server's state."""
+    """Return tone and words of a server's state."""
     tone, state = STATES[row.live.state]
     return tone, "Connected" if row.live.server.is_remote and row.live.state == "ready" else state
 
 
 def figures_of(row: ListedServer) -> list[str]:
-    """Return the number of its tools, since when it runs, where it is configured, and its folder if it has one of its own."""
+    """Return its number of tools, its start time, and where it is configured."""
     figures = []
     if row.live.facts is not None:
         figures.append(counted(len(row.live.tools), "tool"))
@@ -47,19 +47,19 @@ def figures_of(row: ListedServer) -> list[str]:
 
 
 def problem_told(row: ListedServer) -> str:
-    """Return why it could not be started or reached; empty if that did not happen."""
+    """Return the reason for a failed start or connection, or ""."""
     verb = "reached" if row.live.server.is_remote else "started"
     lead = f"Could not be {verb}: " if row.live.state == "failed" else ""
     return f"{lead}{told(row.live.problem, MAX_PROBLEM)}" if row.live.problem else ""
 
 
 def server_count(rows: list[ListedServer]) -> str:
-    """Return ``3 MCP servers``: those of several connections count once."""
+    """Return ``3 MCP servers``, counting a server with several connections once."""
     return counted(len({(row.live.server.name, row.source) for row in rows}), "MCP server")
 
 
 def arguments_told(schema: Mapping[str, Any]) -> str:
-    """Return the arguments of a tool: ``a: integer, note?: string``; those with ``?`` may be left out."""
+    """Return a tool's arguments: ``a: integer, note?: string``; ``?`` marks optional ones."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping):
         return ""

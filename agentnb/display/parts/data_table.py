@@ -1,4 +1,4 @@
-"""A table that a tool returned, as HTML."""
+"""Tables returned by tools, as HTML."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from agentnb.display.texts.labels import counted
 from agentnb.tools.defaults import MAX_COLUMNS, MAX_ROWS
 
 LONGEST_CELL = 300
-"""Longest JSON text that still fits well in a cell, in characters."""
+"""Maximum characters of JSON text that fits well in a cell."""
 FEWEST_OBJECTS = 2
 MAX_DECIMALS = 6
-"""Digits shown of a number that is not whole."""
+"""Significant digits shown of a fractional number."""
 MAX_INDENTED_LEVELS = 20
-"""Levels of lists and objects that are indented: of deeper ones the indentation would be most of the text."""
+"""Maximum levels of lists and objects indented; deeper ones would be mostly indentation."""
 GAP = "\N{EN DASH}"
 
 
 def table_html(table: Table) -> Html:
-    """Return head and rows in a scrolling box, and beneath them how much of the table is shown."""
+    """Return head and rows in a scrolling box, followed by the visible share of the table."""
     numeric = [_is_numeric([row[column] for row in table.rows]) for column in range(_width(table))]
     texts = [_texts([row[column] for row in table.rows]) for column in range(_width(table))]
     rows = [_row([text[number] for text in texts], row, numeric, len(table.index)) for number, row in enumerate(table.rows)]
@@ -39,7 +39,7 @@ def table_html(table: Table) -> Html:
 
 
 def table_size(table: Table) -> str:
-    """Return ``30 of 344 rows, 8 columns shown``; for a whole table, only its size."""
+    """Return ``30 of 344 rows, 8 columns shown``; for a complete table, only its size."""
     rows, columns = len(table.rows), len(table.columns)
     parts = [_of(rows, table.row_count, "row"), _of(columns, table.column_count, "column")]
     whole = rows >= table.row_count and columns >= table.column_count
@@ -47,7 +47,7 @@ def table_size(table: Table) -> str:
 
 
 def table_of_objects(value: Any) -> Table | None:
-    """Return a list of flat objects that all have the same keys as a table; None for anything else."""
+    """Return a list of flat objects with the same keys as a table; None for anything else."""
     if not isinstance(value, list) or not FEWEST_OBJECTS <= len(value) <= MAX_ROWS:
         return None
     first = value[0]
@@ -60,13 +60,13 @@ def table_of_objects(value: Any) -> Table | None:
 
 
 def pretty(value: Any) -> str:
-    """Format a value as readable JSON: on one line if it is short or nested deep, else a line for each value."""
+    """Format a value as readable JSON: on one line if it is short or deeply nested, otherwise a line for each value."""
     short = encodable(json.dumps(value, ensure_ascii=False))
     if len(short) <= 80 or is_too_deep(value, MAX_INDENTED_LEVELS):
         return short
     try:
         return msgspec.json.format(short, indent=2)
-    except msgspec.DecodeError:  # Python writes NaN, which is no JSON
+    except msgspec.DecodeError:  # Python writes NaN, which JSON does not allow
         return encodable(json.dumps(value, ensure_ascii=False, indent=2))
 
 
@@ -79,7 +79,7 @@ def _of(shown: int, count: int, noun: str) -> str:
 
 
 def _width(table: Table) -> int:
-    """Return the width of the narrowest row, the head included: cells beyond it have no head."""
+    """Return the width of the narrowest row, including the head: cells beyond it have no head."""
     return min([len(table.index) + len(table.columns), *map(len, table.rows)])
 
 
@@ -105,7 +105,7 @@ def _row(texts: Sequence[str], row: Sequence[Cell], numeric: Sequence[bool], ind
 
 
 def _is_numeric(column: Sequence[Cell]) -> bool:
-    """Return whether the column holds only numbers and gaps, and at least one number."""
+    """True if the column has only numbers and gaps, and at least one number."""
     present = [cell for cell in column if cell is not None]
     return bool(present) and all(_is_number(cell) for cell in present)
 
@@ -115,7 +115,7 @@ def _is_number(cell: Cell) -> bool:
 
 
 def _texts(column: Sequence[Cell]) -> list[str]:
-    """Return the cells as text; all numbers of a column have the same number of decimals."""
+    """Return the cells as text, with the same number of decimals for all numbers of the column."""
     decimals = max((_decimals(cell) for cell in column if isinstance(cell, float)), default=0)
     return [_text(cell, decimals) for cell in column]
 
@@ -129,7 +129,7 @@ def _text(cell: Cell, decimals: int) -> str:
 
 
 def _decimals(value: float) -> int:
-    """Return the number of decimals to show: of six digits, without trailing zeros."""
+    """Return the number of decimals to show: six significant digits, without trailing zeros."""
     if _is_extreme(value):
         return 0
     digits = f"{value:.{MAX_DECIMALS}g}"

@@ -1,4 +1,4 @@
-"""What a run was expected to hold to, with a mark each, once it has ended."""
+"""Expectations of a run, each with its outcome, once it has ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TITLE = {True: "As expected", False: "Not as expected"}
 
 
 def expectations_html(run: Run) -> Html:
-    """Return a line for each expectation of the cell that started the run; empty without any, and until it has ended."""
+    """Return a line for each expectation of the run's cell; empty without expectations, and until the run has ended."""
     outcomes = logged_outcomes(run)
     if not outcomes:
         return NOTHING
@@ -27,5 +27,5 @@ def expectations_html(run: Run) -> Html:
 
 
 def expectation_lines(run: Run) -> list[str]:
-    """Return the same as text, such as ``✗ loops == 0: loops is 2, broken in round 4``."""
+    """Return the expectations as text, such as ``✗ loops == 0: loops is 2, broken in round 4``."""
     return [f"{MARKS[TONES[outcome.holds]]} {cut(clean(outcome.sentence), MAX_OF_A_LINE)}" for outcome in logged_outcomes(run)]

@@ -1,4 +1,4 @@
-"""The plans of a run as lists: each step with its state, its call, why the planner wants it, and what came of it."""
+"""The plans of a run as lists: each step with its state, its call, the planner's reason, and its result."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from agentnb.display.texts.step_labels import ASKS, SHORTEST, counts
 from agentnb.workflow.graph.node_states import INTERRUPTED, RETRYING, WAITING, status_of, waiting_paths
 
 MAX_PLANS = 20
-"""Plans that are listed: the last."""
+"""Maximum plans listed; the last ones."""
 MAX_OPEN = 60
-"""Steps of earlier plans that are shown without opening these, in a run that has ended."""
+"""Maximum steps of earlier plans shown unfolded, in a finished run."""
 LINE = 110
-"""Characters of a result or of arguments on a line."""
+"""Maximum characters of a result or of arguments on a line."""
 ANSWER = "answer"
-"""The status of a plan without steps: the planner had nothing more to do."""
+"""Status of a plan without steps: the planner had nothing more to do."""
 _GOING_ON = ("running", WAITING, RETRYING)
-"""The states that the line of a plan does not count: it has one mark for them."""
+"""States that a plan's line shows by its mark instead of counting."""
 Row = tuple[StepProgress, str]
-"""A step with the state in which it is shown."""
+"""A step with its displayed state."""
 
 
 class ListedPlan(NamedTuple):
-    """A plan as it is listed now."""
+    """A plan as currently listed."""
 
     plan: PlanProgress
     rows: tuple[Row, ...]
@@ -49,7 +49,7 @@ class ListedPlan(NamedTuple):
 
 
 def listed_plans(history: PlanHistory, run: Run) -> list[ListedPlan]:
-    """Return the plans that are listed, as they are now."""
+    """Return the listed plans in their current state."""
     last = len(history.plans)
     return [_listed(plan, run, waits=plan.number == last) for plan in history.plans[-MAX_PLANS:]]
 
@@ -73,7 +73,7 @@ def _state(step: StepProgress, run: Run, waiting: Collection[str]) -> str:
 
 
 def shown_steps(found: ListedPlan) -> Iterator[Row | LeftOut]:
-    """Yield the steps of a plan that are listed, and the words in place of the others."""
+    """Yield the listed steps of a plan, and the words in place of omitted ones."""
     for shown in shortened({step.number: state for step, state in found.rows}):
         yield shown if isinstance(shown, LeftOut) else found.rows[shown]
 
@@ -103,7 +103,7 @@ def _figures(found: ListedPlan) -> str:
 
 
 def row_of_step(plan: str, step: StepProgress, state: str) -> StepRow:
-    """Return the row of a step of a plan. ``plan``: the key of the plan."""
+    """Return the row of a plan's step. ``plan``: the plan's key."""
     written, record = step.written, step.record
     is_call = written.kind == TOOL
     arguments = written.args if record is None or step.asks else record.inputs
@@ -129,7 +129,7 @@ def row_of_step(plan: str, step: StepProgress, state: str) -> StepRow:
 
 
 def _outcome(step: StepProgress, state: str) -> str:
-    """Return the result of a step in short behind an arrow, or its error; what the person answered, if it asked."""
+    """Return a step's abbreviated result after an arrow, its error, or the person's answer if it asked."""
     if state in ("failed", RETRYING, "cancelled"):
         return short(step.error, 160) if step.written.kind != ABORT else ""
     if step.result in (None, ""):

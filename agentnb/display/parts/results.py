@@ -1,6 +1,6 @@
-"""Tool results, shown as what they are: tables as tables, pictures as pictures, data as data, anything else as text.
+"""Tool results by type: tables as tables, pictures as pictures, data as data, anything else as text.
 
-Nothing in them is ever treated as markup, not even as Markdown: it is third-party text.
+None of it is treated as markup, not even as Markdown: it is third-party text.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from agentnb.display.texts.labels import clean, cut
 from agentnb.tools.pictures import media_type
 
 LONGEST_ON_ITS_LINE = 80
-"""Longest argument that is shown beside its name, in characters."""
+"""Maximum characters of an argument shown beside its name."""
 MAX_READ = 200_000
-"""Longest text that is parsed as JSON, in characters."""
+"""Maximum characters of a text parsed as JSON."""
 MAX_WHILE_RUNNING = 40_000
-"""Characters shown of an argument while its call runs."""
+"""Maximum characters shown of an argument while its call runs."""
 MAX_IN_ALT = 200
 
 _DESCRIBED = re.compile(r"a (?:figure of|picture of|picture \()")
-"""The beginning of text that only describes the picture after it."""
+"""The beginning of text that merely describes the following picture."""
 
 
 class Shown(NamedTuple):
-    """A picture with the text before it."""
+    """A picture with the preceding text."""
 
     image: Image
     alt: str
@@ -50,10 +50,10 @@ def result_html(
     where: str = "",
     key: str = "",
 ) -> Html:
-    """Return the result of a call; nothing while there is none.
+    """Return the result of a call, if it has one yet.
 
     ``where``: the Python expression of its text, shown where a long text is cut; ``live``: a button can request all of it;
-    ``whole``: nothing is cut; ``key``: prefix of the names of its folds.
+    ``whole``: nothing is cut; ``key``: prefix of its folds' keys.
     """
     if record.result is None:
         return NOTHING
@@ -76,21 +76,21 @@ def result_html(
 
 
 def arguments_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "") -> Html:
-    """Return each argument with its value: text with its line breaks, as in code and SQL, else JSON."""
-    waits = live and record.result is None  # no button yet: what it fetched would soon be out of date
+    """Return each argument with its value: text such as code and SQL with its line breaks, other values as JSON."""
+    waits = live and record.result is None  # no button yet: its content would soon be out of date
     most = MAX_OF_ALL if whole else MAX_WHILE_RUNNING if waits else MAX_AT_ONCE
     access = Way(record.call.id, live and not waits, in_record(where, "call.arguments"), most=most)
     return joined(*[_argument(name, value, access) for name, value in given(record).items()])
 
 
 def given(record: CallRecord) -> dict[str, Any]:
-    """Return the arguments by name, even if a careless model sent no object."""
+    """Return the arguments by name, even if the model did not send an object."""
     arguments = record.call.arguments
     return arguments if isinstance(arguments, dict) else {"arguments": arguments}
 
 
 def is_pictured(record: CallRecord) -> bool:
-    """Return whether the result has a picture that can be shown."""
+    """True if the result has a displayable picture."""
     return record.result is not None and any(
         isinstance(part, Image) and media_type(part.data) is not None for part in record.result.parts
     )
@@ -104,7 +104,7 @@ def pictures_html(record: CallRecord) -> list[Html]:
 
 
 def is_tabular(record: CallRecord) -> bool:
-    """Return whether the result is shown as a table."""
+    """True if the result is shown as a table."""
     if record.display is not None or record.result is None or record.result.is_error:
         return record.display is not None
     return any(table_of_objects(_data(part.text)) is not None for part in record.result.parts if isinstance(part, Text))
@@ -119,7 +119,7 @@ def _argument(name: str, value: Any, way: Way) -> Html:
 
 
 def as_json(value: Any) -> str:
-    """Return a value as readable JSON, else as Python shows it."""
+    """Return a value as readable JSON, or its repr."""
     try:
         return pretty(value)
     except (TypeError, ValueError, RecursionError):
@@ -127,7 +127,7 @@ def as_json(value: Any) -> str:
 
 
 def as_text(value: Any) -> str:
-    """Return a text as it is, and any other value as JSON."""
+    """Return a text unchanged, and any other value as JSON."""
     return value if isinstance(value, str) else as_json(value)
 
 
@@ -140,7 +140,7 @@ def _blocks(result: ToolResult, way: Way, pictures: bool, kind: str) -> Iterator
 
 
 def _pieces(result: ToolResult, pictures: bool) -> Iterator[str | Shown]:
-    """Yield texts and pictures in order. Text that only describes a picture goes with it."""
+    """Yield texts and pictures in order. Text that merely describes a picture becomes its caption."""
     text = ""
     for part in result.parts:
         if isinstance(part, Text):
@@ -167,7 +167,7 @@ def _text(text: str, way: Way) -> Html:
 
 
 def _data(text: str) -> Any:
-    """Return the object or array that a JSON text holds; None for any other text."""
+    """Return the object or array in a JSON text; None for any other text."""
     if text.lstrip()[:1] not in ("{", "[") or len(text) > MAX_READ:
         return None
     try:
@@ -194,7 +194,7 @@ def _picture(shown: Shown) -> Html:
 
 
 def printed_html(record: CallRecord, *, whole: bool = False, live: bool = False, where: str = "", apart: bool = False) -> Html:
-    """Return what the tool printed; nothing if it printed nothing. ``apart``: with a line between it and what is above."""
+    """Return the tool's output, if any. ``apart``: with a line between it and the content above."""
     if not record.printed:
         return NOTHING
     access = Way(record.call.id, live, in_record(where, "printed"), most=MAX_OF_ALL if whole else MAX_AT_ONCE)
@@ -211,12 +211,12 @@ def _traceback(record: CallRecord, way: Way) -> Html:
 
 
 def traceback_html(traceback: str, key: str, way: Way) -> Html:
-    """Return the traceback of the person's own code, folded. ``key``: prefix of the name of its fold."""
+    """Return the traceback of the person's own code, folded. ``key``: prefix of its fold's key."""
     return _folded("Traceback of your code", key and f"{key}:traceback", long_html(traceback, way))
 
 
 def in_record(where: str, field: str) -> str:
-    """Return the Python expression of another field of a call, from that of its result's text."""
+    """Return the Python expression of another field of a call, from the one of its result's text."""
     return f"{where.removesuffix('.text').replace('.results[', '.records[')}.{field}" if where else ""
 
 

@@ -1,4 +1,4 @@
-"""What surrounds the reply and the calls of a round, as HTML: quiet where it is routine, a warning where it is not."""
+"""Context of a round's reply and calls, as HTML: unobtrusive if routine, otherwise a warning."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from agentnb.display.texts.round_notes import RECOVERED, compaction_line, guidan
 MAX_OF_A_SUMMARY = 100_000
 MAX_OF_AN_AUTHOR = 100
 MAX_ALSO = 4
-"""Lines of what else happened that are shown without being opened."""
+"""Maximum lines about other events shown unfolded."""
 SAW = "what the model saw"
 
 
 def fold(
     key: str, summary: Html | str, body: Html, form: Form, kind: str = "quiet-fold", tone: str = "quiet", **about: str
 ) -> Html:
-    """Return something folded into one line, which is quiet unless it has another ``tone``."""
+    """Fold content into one line, which is unobtrusive unless it has another ``tone``."""
     head = tag("summary", tone, summary)
     return tag("details", kind, head, body, data_fold=key, open=form.is_open(key), **about)
 
 
 def odd(sentence: Html | str) -> Html:
-    """Return a line that stands out."""
+    """Return a conspicuous line."""
     return tag("div", "odd", sentence)
 
 
 def saw_html(one: WorkflowRound, saw: Html, form: Form) -> Html:
-    """Return the guidance of a round, which opens to what the model saw. Guidance that was not followed stands out.
+    """Return the guidance of a round, which opens to its request. Ignored guidance is conspicuous.
 
-    The rest is a detail: a saved card shows it in its details, not in the round.
+    Otherwise it is a detail: a saved card shows it in its details, not in the round.
     """
     ignored = ignored_guidance(one)
     if not (ignored or form.live or form.details):
@@ -52,7 +52,7 @@ def saw_html(one: WorkflowRound, saw: Html, form: Form) -> Html:
 
 
 def saw_detail(one: WorkflowRound, saw: Html, form: Form) -> Html:
-    """Return the line of a round in the details of a saved card: its guidance, which opens to what the model saw."""
+    """Return a round's line in the details of a saved card: its guidance, which opens to its request."""
     line = joined(f"Round {one.index + 1}: ", _line(one))
     return fold(f"saw:{one.index}", line, saw, form, "saw") if saw else tag("div", "quiet", line) if one.guidance else NOTHING
 
@@ -70,12 +70,12 @@ def _line(one: WorkflowRound) -> Html:
 
 
 def recovered_html() -> Html:
-    """Return that the run was resumed in this round."""
+    """Return a line saying that the run was resumed in this round."""
     return tag("div", "quiet", f"↻ {RECOVERED}")
 
 
 def also_html(lines: Sequence[str], key: str, form: Form) -> Html:
-    """Return what else happened: a few lines as they are, more of them folded."""
+    """Return lines about other events: few unfolded, many folded."""
     listed = joined(*[tag("div", "quiet", f"· {line}") for line in lines])
     if len(lines) <= MAX_ALSO:
         return listed
@@ -84,12 +84,12 @@ def also_html(lines: Sequence[str], key: str, form: Form) -> Html:
 
 
 def author_html(author: str) -> Html:
-    """Return who wrote a message, where several share a conversation."""
+    """Return the author of a message in a shared conversation."""
     return tag("div", "quiet", tag("b", "", words(author, MAX_OF_AN_AUTHOR))) if author else NOTHING
 
 
 def said_html(messages: Iterable[str], *, by_you: bool = True) -> Html:
-    """Return the messages to the agent in a round: those of the person, or in a run of another product those of its users."""
+    """Return the messages to the agent in a round, from the person or, in a foreign run, from its users."""
     return joined(*[tag("div", "said", tag("b", "", "You: ") if by_you else NOTHING, text) for text in messages])
 
 

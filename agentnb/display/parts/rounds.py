@@ -1,4 +1,4 @@
-"""A round of a run as HTML, in pieces: a live card changes one without touching the others, a saved one joins them."""
+"""A round of a run as HTML, in pieces: a live card updates them individually, a saved one joins them."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from agentnb.display.texts.labels import counted
 from agentnb.display.texts.round_notes import round_warnings
 
 ANSWER_ABOVE = "Answer: shown above."
-"""Stands in place of the answer in its round."""
+"""Replaces the answer in its round."""
 Pieces = dict[str, Html]
-"""The pieces of a round by their keys, in order. Keys stay the same as long as the round lives."""
+"""Pieces of a round by key, in order. Keys are permanent."""
 LAST = ("found", "marks", "also", "said", "saw")
-"""The pieces that follow the reply and its calls."""
+"""Pieces that follow the reply and its calls."""
 
 
 def round_pieces(
@@ -52,8 +52,8 @@ def round_pieces(
 ) -> Pieces:
     """Return all pieces of a round.
 
-    ``saw``: what the model saw; ``user_messages``: what the person said during it; ``also``: lines of what else happened;
-    ``questions``: what they were asked in it; ``with_text``: False for the answer, if the card shows it above.
+    ``saw``: its request; ``user_messages``: the person's messages during it; ``also``: lines about other events; ``questions``:
+    questions asked in it; ``with_text``: False for an answer that the card shows above.
     """
     asked = by_call(questions)
     updates = routine_updates(one, asked)
@@ -77,14 +77,14 @@ def round_pieces(
 
 
 def round_html(index: int, pieces: Pieces, anchor: str = "") -> Html:
-    """Return a round with its number. Where styles are dropped, the number is on a line of its own."""
+    """Return a round with its number, which has its own line without styles."""
     number = tag("div", "number", tag("span", "unseen", "Round "), str(index + 1))
     body = tag("div", "pieces", *pieces.values())
     return tag("div", "round", number, body, data_round=str(index), id=anchor or None)
 
 
 def routine_updates(one: WorkflowRound, asked: Mapping[str, Sequence[AskedQuestion]]) -> dict[int, CallRecord]:
-    """Return the calls of todo tools that need no line of their own, by their places: nothing about them is odd."""
+    """Return the routine calls of todo tools, which need no line of their own, by position."""
     remarkable = {violation.call_id for violation in one.todo_violations} | {*asked}
 
     def is_routine(record: CallRecord) -> bool:
@@ -95,7 +95,7 @@ def routine_updates(one: WorkflowRound, asked: Mapping[str, Sequence[AskedQuesti
 
 
 def todo_updates_html(one: WorkflowRound, updates: Mapping[int, CallRecord], form: Form) -> Html:
-    """Return a mark beside the number of the round, which opens to these calls; in a round of nothing else, their words too."""
+    """Return a mark beside the round's number, which opens to these calls; in a round of nothing else, also their words."""
     if not updates:
         return NOTHING
     reply = one.reply
@@ -135,7 +135,7 @@ def text_html(one: WorkflowRound) -> Html:
 
 
 def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, questions: Iterable[AskedQuestion] = ()) -> Html:
-    """Return the card of a call, and below it the runs that it began and what it asked the person."""
+    """Return the card of a call, followed by the runs it started and its questions to the person."""
 
     def nested(each: CallRecord) -> Html:
         return form.nested(each.call.id, form.folds) or begun_html(each.nested)

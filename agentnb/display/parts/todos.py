@@ -1,4 +1,4 @@
-"""The todo list of a card."""
+"""A card's todo list."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from agentnb.display.texts.labels import first_line
 from agentnb.display.texts.todo_labels import TODO_MARKS, shown_todos, todos_done
 
 SAID = {"not-started": "open: ", "completed": "done: "}
-"""Text of the marks for screen readers; the other states are in visible words beside the todo."""
+"""Text of the marks for screen readers; other states have visible words beside the todo."""
 MOVES = (("↑", "up", "Move up"), ("↓", "down", "Move down"), ("✕", "remove", "Remove"))
 """Other actions on a todo: sign, name of the message, label."""
 
 
 def todos_html(todos: tuple[Todo, ...], *, live: bool) -> Html:
-    """Return the list below its title; in a live card, each todo can be ticked, moved and removed."""
+    """Return the titled list; in a live card, todos can be ticked, moved and removed."""
     title = tag("div", "title", f"Todos {todos_done(todos)}")
     return joined(title, todo_list_html(todos, live=live)) if todos else NOTHING
 
@@ -33,7 +33,7 @@ def _todo(todo: Todo, *, live: bool) -> Html:
     status = todo.status if todo.status in TODO_MARKS else "not-started"
     why = f": {first_line(todo.blocked_reason, 100)}" if status == "blocked" and todo.blocked_reason else ""
     state_text = "" if status in ("not-started", "completed") else f" ({status.replace('-', ' ')}{why})"
-    state = tag("span", "unseen" if status == "in-progress" else "todo-state", state_text)  # which its mark and weight show
+    state = tag("span", "unseen" if status == "in-progress" else "todo-state", state_text)  # shown by its mark and weight
     text = tag("span", "todo-text", words(first_line(todo.title, 200)), state)
     mark = TODO_MARKS[status]
     if not live:

@@ -12,7 +12,7 @@ from agentnb.display.texts.figures import call_counts, calls_told
 
 
 class Totals:
-    """Counts over rounds. A live view adds each round when it ends, so that nothing is counted again."""
+    """Counts over rounds. A live view adds each finished round, so that nothing is counted again."""
 
     __slots__ = (
         "blocked",
@@ -33,7 +33,7 @@ class Totals:
         self.rounds = self.calls = self.blocked = self.failed = self.guided = self.judged = self.followed = self.retried = 0
         self.cut = self.summed = self.updates = 0
         self.wrong: dict[str, Trouble] = {}
-        """What went wrong, by kind. Replaced when it grows, never changed."""
+        """Problems by kind. Replaced when it grows, never mutated."""
         for run_round in rounds:
             self.add(run_round)
 
@@ -58,7 +58,7 @@ class Totals:
             self.wrong = self.wrong | grown
 
     def including(self, one: WorkflowRound | None) -> Totals:
-        """Return these totals plus those of the open round; these stay unchanged."""
+        """Return a copy of these totals with the open round added."""
         both = Totals()
         for name in self.__slots__:
             setattr(both, name, getattr(self, name))
@@ -67,7 +67,7 @@ class Totals:
         return both
 
     def calls_told(self) -> str:
-        """Return the number of calls, and how many were skipped, were interrupted, and failed; empty without any."""
+        """Return the number of calls, with skipped, interrupted and failed ones; empty without calls."""
         counts = ((self.blocked, "skipped"), (self.cut, "interrupted"), (self.failed, "failed"))
         extra = [f"{count:,} {word}" for count, word in counts if count]
         return ", ".join(filter(None, [calls_told(self.calls, self.updates), *extra]))

@@ -1,4 +1,4 @@
-"""The words for a tool call: its arguments on one line, its state and its outcome."""
+"""Wording for tool calls: arguments on one line, state and outcome."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WHY_SKIPPED = {
     MAX_TOOL_CALLS: "limit of tool calls reached",
     MAX_TOOL_CALLS_PER_TURN: "limit of tool calls in this turn reached",
 }
-"""Why a gate blocked a call, by its rule."""
+"""Reasons for blocked calls, by the gate's rule."""
 WHY_NOT_ENDED = {
     "cancelled": "stopped by you",
     TIME_LIMIT: "cut off by the time limit",
@@ -42,7 +42,7 @@ WHY_NOT_ENDED = {
     LOST: "no result in the trace",
     AWAITS_APPROVAL: "waits for approval",
 }
-"""Why a call was not run, or not to its end, by its error code."""
+"""Reasons for calls that did not run to completion, by error code."""
 MARKS = {"running": "…", "waiting": "…", "ok": "✓", "failed": "✗", "stopped": "■", "interrupted": "■", "blocked": "⊘"}
 
 
@@ -64,14 +64,14 @@ def argument_words(arguments: Any, most: int) -> str:
 
 
 def todo_words(records: Iterable[CallRecord]) -> str:
-    """Return what these calls do to the todo list: ``update 1 completed; add 2 todos``; of other products, names of tools."""
+    """Return these calls' todo operations: ``update 1 completed; add 2 todos``; for other products, names of tools."""
     operations = ((record.call.name, _todo_arguments(record.call.arguments)) for record in records)
     parts = [words if name == TODO_TOOL and words else name for name, words in operations]
     return first_line(clean("; ".join(dict.fromkeys(parts))), MAX_OF_TODO_WORDS)
 
 
 def _todo_arguments(given: Any) -> str:
-    """Return the operation and its todos; empty if the tool does not know the arguments."""
+    """Return the operation and its todos; empty for invalid arguments."""
     if not isinstance(given, dict):
         return ""
     operation = given.get("operation")
@@ -92,7 +92,7 @@ def state(record: CallRecord) -> CallState:
 
 
 def progress(one: Progress) -> str:
-    """Return how far a call has come: ``3 of 10: reading``."""
+    """Return the progress of a call: ``3 of 10: reading``."""
     count = _count(one.done) if one.total is None else f"{_count(one.done)} of {_count(one.total)}"
     return f"{count}: {clean(one.text)}" if one.text else count
 
@@ -102,7 +102,7 @@ def _count(number: float) -> str:
 
 
 def outcome(record: CallRecord) -> str:
-    """Return the state of a call, as a mark and in words: ``✓ ok``, ``⊘ skipped: repeated call``."""
+    """Return a call's mark and state in words: ``✓ ok``, ``⊘ skipped: repeated call``."""
     kind = state(record)
     code = record.result.error_code if record.result is not None else None
     if code in WHY_NOT_ENDED:

@@ -1,4 +1,4 @@
-"""The figures of a run: rounds, calls, time, tokens and cost, a few words each."""
+"""The figures of a run in a few words each: rounds, calls, time, tokens and cost."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def meta(run: Run) -> list[str]:
 
 
 def call_counts(records: Iterable[CallRecord]) -> tuple[int, int]:
-    """Return how many of these calls are of tools other than todo lists, and how many are todo updates."""
+    """Return the number of calls of tools other than todo lists, and the number of todo updates."""
     roles = [record.role for record in records]
     updates = roles.count("list")
     return len(roles) - updates, updates
 
 
 def calls_told(calls: int, updates: int, noun: str = "call") -> str:
-    """Return ``4 calls and 6 todo updates``; empty if there were none."""
+    """Return ``4 calls and 6 todo updates``; empty for neither."""
     return " and ".join([counted(count, name) for count, name in ((calls, noun), (updates, "todo update")) if count])
 
 
 def asked(run: Run) -> str:
-    """Return the prompt, behind the name of its author if it has one."""
+    """Return the prompt, preceded by its author's name, if known."""
     first = run.messages[run.inherited] if len(run.messages) > run.inherited else None
     return f"{first.author}: {run.prompt}" if first is not None and first.author else run.prompt
 
@@ -49,7 +49,7 @@ def used(run: Run) -> list[str]:
     """Return tokens and cost, as far as they are known, each with its limit if the run has one."""
     settings = run.settings
     most = amount(settings.get("max_tokens"))
-    # The limit is on the tokens of its own calls.
+    # The limit covers only the run's own calls.
     tokens = _tokens(run.usage if most is None else run.own_usage, most, grows=run.should_continue)
     return [part for part in (tokens, _cost(run, amount(settings.get("budget")))) if part]
 

@@ -1,4 +1,4 @@
-"""What is remarkable about a round beside its reply, a line each: notes of what happened, warnings of what the model did."""
+"""Remarkable facts about a round besides its reply, a line each: notes on events, warnings about the model."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from agentnb.display.texts.labels import amount, clean, counted, duration, first
 RECOVERED = "the kernel died here; resumed in a new kernel"
 RESUMED = "resumed: it waited for you"
 SHORTEST = 0.05
-"""Shortest compaction time that is shown, in seconds; without a model it takes almost none."""
+"""Minimum compaction time that is shown, in seconds; without a model it is almost 0."""
 
 
 def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
-    """Return ephemeral guidance and its outcome: ``guidance todos_text, level 2: not followed (no tool was called)``."""
+    """Return guidance with its verdict: ``guidance todos_text, level 2: not followed (no tool was called)``."""
     level = f", level {guidance.level}" if guidance.level > 1 or guidance.cell == INTERVENTION else ""
     name = f"guidance {guidance.cell}" if guidance.cell in CELLS else guidance.cell.replace("_", " ")
     if followed is None or guidance.cell in INFORMS:
@@ -29,24 +29,24 @@ def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
 
 
 def ignored_guidance(one: WorkflowRound) -> list[tuple[Guidance, Followed]]:
-    """Return the guidance of this round that was not followed, each with its verdict."""
+    """Return the guidance of this round that was not followed, with its verdicts."""
     judged = zip(one.guidance, one.followed, strict=False)
     return [(guidance, verdict) for guidance, verdict in judged if verdict.followed is False and guidance.cell not in INFORMS]
 
 
 class RoundNote(NamedTuple):
-    """One thing that happened beside the reply of a round, for display."""
+    """An event of a round other than its reply, for display."""
 
     text: str
     at_once: bool
-    """Whether it is shown without being opened: interventions, guidance that was not followed, failed attempts."""
+    """True if shown unfolded: interventions, guidance that was not followed, failed attempts."""
     wrong: bool
 
 
 def round_notes(one: WorkflowRound, settings: Mapping[str, Any] | None = None) -> list[RoundNote]:
-    """Return a note for each piece of guidance in this round, and for whatever else came before its reply.
+    """Return a note for each piece of guidance in this round, and for each other event before its reply.
 
-    ``settings``: those of the run, with the limits of its conversation.
+    ``settings``: the run's settings, with the limits of its conversation.
     """
     verdicts = (*one.followed, *[None] * (len(one.guidance) - len(one.followed)))
     lines = []
@@ -108,11 +108,11 @@ _STATUS = {
     "todo_nudge": "text-only reply while todos were open",
     "auto_continue_todos": "text-only reply while todos were open",
 }
-"""Warnings that follow from the status of a round alone."""
+"""Warnings implied by a round's status."""
 
 
 def round_warnings(one: WorkflowRound) -> list[str]:
-    """Return one sentence per warning, without markup; empty for an ordinary round."""
+    """Return a sentence per warning, without markup; empty for an ordinary round."""
     warnings = []
     if one.said_before is not None:
         warnings.append(f"repeated the answer of round {one.said_before + 1}")

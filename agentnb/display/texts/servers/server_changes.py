@@ -1,4 +1,4 @@
-"""What has changed of an MCP server and its tools since they were first seen, as lines for the person who may accept it."""
+"""Changes of an MCP server and its tools since they were first seen, for the person who may accept them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from agentnb.display.texts.labels import counted, cut
 from agentnb.display.texts.visible_text import visible, visible_name
 
 MAX_SHOWN = 2_000
-"""Characters of a command or address, and of the change of a tool; the number of further ones is shown."""
+"""Maximum characters of a command or address, and of a tool's change; the others are counted."""
 MAX_TOOLS = 20
-"""Tools whose change is shown; of more, only the names are."""
+"""Maximum tools whose changes are shown; the others are named."""
 CONFIRM = "Let rules and permissions count for the server and its tools as they are now? [y/N] "
 
 
 def describe_changes(server: str, target: str, tools: Iterable[tuple[str, ToolOrigin]]) -> str:
-    """Return what has changed of a server and its tools, given by their names; empty if nothing has."""
+    """Return the changes of a server and its tools, passed by name; empty without changes."""
     named = [(name, origin) for name, origin in tools if origin.changed]
     if not named:
         return ""
