@@ -105,8 +105,8 @@ def _model(session: Session, context: ContextType | None, before: Run | None) ->
     name, note = choose_model(session.defaults["model"], before)
     if context is None or note:
         return name, note
-    told = f"No model is named for the profile {context.profile} of the context {context.name}, so {name} works on it"
-    return name, (Plain(told), Plain(f"Name one with %agent defaults {context.profile}=MODEL"))
+    sentence = f"No model is named for the profile {context.profile} of the context {context.name}, so {name} works on it"
+    return name, (Plain(sentence), Plain(f"Name one with %agent defaults {context.profile}=MODEL"))
 
 
 def _without_limits(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,12 +24,12 @@ MAX_USED = 5
 
 def available_choices(session: Session, variables: Mapping[str, Any], used: Iterable[str]) -> dict[str, Any]:
     """Return the names to choose from, and the default of each field; ``used``: models of the last runs."""
-    known = dict(variables)  # a cell that runs meanwhile may add variables
+    snapshot = dict(variables)  # a cell that runs meanwhile may add variables
     return {
-        "models": models_to_offer(session, known, used),
+        "models": models_to_offer(session, snapshot, used),
         "model": _without_choice(session),
-        "tools": _tools_to_offer(session, known),
-        "guidance": guidance_to_offer(session, known),
+        "tools": _tools_to_offer(session, snapshot),
+        "guidance": guidance_to_offer(session, snapshot),
         "default_guidance": session.defaults["guidance"],
     }
 
@@ -37,8 +37,8 @@ def available_choices(session: Session, variables: Mapping[str, Any], used: Iter
 def _tools_to_offer(session: Session, variables: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the tools in variables, the groups of built-in ones, and the MCP servers that are configured."""
     own = [{"name": name, "about": _about(variables[name])} for name in tool_names(variables)]
-    taken = {tool["name"] for tool in own}
-    built_in = [group for group in GROUPS.values() if group.word not in taken]
+    used_names = {tool["name"] for tool in own}
+    built_in = [group for group in GROUPS.values() if group.word not in used_names]
     groups = [{"name": group.word, "about": f"built in: {', '.join(group.tool_names)}"} for group in built_in]
     servers = session.servers.configuration.known.values()
     return [*own, *groups, *[{"name": f"{PREFIX}{server.name}", "about": _about(server)} for server in servers]]

@@ -60,28 +60,28 @@ def _options() -> dict[str, list[str]]:
         "%%experiment": ExperimentMagics.experiment_cell,
     }
     options = {
-        magic: [one for action in cell.parser._actions for one in action.option_strings] for magic, cell in cells.items()
+        magic: [option for action in cell.parser._actions for option in action.option_strings] for magic, cell in cells.items()
     }
-    return {magic: sorted(one for one in its if one.startswith("--")) for magic, its in options.items()}
+    return {magic: sorted(option for option in names if option.startswith("--")) for magic, names in options.items()}
 
 
 def complete(context: CompletionContext, shell: InteractiveShell, session: Session) -> SimpleMatcherResult:
     """Return the words that fit into a line of a magic."""
-    known = _options()
+    options = _options()
     before = context.full_text.split("\n")[context.cursor_line][: context.cursor_position]
     words = before.split(" ")
     fragment = words[-1]
-    if len(words) > 1 and words[0] in known and context.cursor_line == 0:
-        found = _cell_words(words[1:-1], known[words[0]], session, shell.user_ns, fragment)
+    if len(words) > 1 and words[0] in options and context.cursor_line == 0:
+        candidates = _cell_words(words[1:-1], options[words[0]], session, shell.user_ns, fragment)
     elif len(words) > 1 and words[0] == "%agent":
-        found = _line_words(words[1:-1], session, shell.user_ns, fragment)
+        candidates = _line_words(words[1:-1], session, shell.user_ns, fragment)
     elif len(words) > 1 and words[0] == "%traces":
-        found = words_after(words[1:-1], fragment)
+        candidates = words_after(words[1:-1], fragment)
     elif len(words) > 1 and words[0] == "%replay":
-        found = replay_words_after(words[1:-1], fragment, session, shell.user_ns)
+        candidates = replay_words_after(words[1:-1], fragment, session, shell.user_ns)
     else:
         return {"completions": [], "suppress": False}
-    completions = [SimpleCompletion(word, type="option") for word in found if word.startswith(fragment)]
+    completions = [SimpleCompletion(word, type="option") for word in candidates if word.startswith(fragment)]
     return {"completions": completions, "matched_fragment": fragment, "suppress": bool(completions)}
 
 
@@ -149,8 +149,8 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any], 
 
 
 def _recover_words(before: list[str], session: Session, variables: dict[str, Any], fragment: str) -> list[str]:
-    found = _cell_words(before, RECOVER_OPTIONS, session, variables, fragment)
-    return found if before else [*islice(session.interrupted(), MAX_IDS), *found]
+    candidates = _cell_words(before, RECOVER_OPTIONS, session, variables, fragment)
+    return candidates if before else [*islice(session.interrupted(), MAX_IDS), *candidates]
 
 
 def _defaults(session: Session) -> list[str]:

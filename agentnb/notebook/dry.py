@@ -28,15 +28,15 @@ _INNERMOST = re.compile(r"[\[{][^\[\]{}]*[\]}]")
 def limits_line(agent: Agent) -> str:
     """Return the limits that were set, by option name; empty if none was set."""
     set_ones = {name: getattr(agent.limits, name) for name, limit in LIMITS.items() if not limit.is_required}
-    found = {name: f"{value:g}" for name, value in set_ones.items() if value is not None}
-    if "budget" in found:
-        found["budget"] = f"${found['budget']}{', unpriced calls count as $0' if agent.unpriced else ''}"
+    limits = {name: f"{value:g}" for name, value in set_ones.items() if value is not None}
+    if "budget" in limits:
+        limits["budget"] = f"${limits['budget']}{', unpriced calls count as $0' if agent.unpriced else ''}"
     if agent.limits.max_rounds != settings.max_iterations():
-        found = {"max_rounds": str(agent.limits.max_rounds)} | found
+        limits = {"max_rounds": str(agent.limits.max_rounds)} | limits
     if agent.limits.on_limit != "stop":
-        found["on_limit"] = agent.limits.on_limit
-    told = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in found.items())
-    return f"Limits of the run: {told}" if told else ""
+        limits["on_limit"] = agent.limits.on_limit
+    listed = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in limits.items())
+    return f"Limits of the run: {listed}" if listed else ""
 
 
 def dry_text(

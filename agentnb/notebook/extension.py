@@ -89,10 +89,10 @@ def notebook_name(variables: Mapping[str, Any], folder: Path) -> str:
 
     Jupyter's server and VS Code each tell the kernel in a variable. Consoles have a session without a file.
     """
-    found = variables.get("__vsc_ipynb_file__") or variables.get("__session__")
-    if not isinstance(found, str) or not Path(found).suffix:
+    file = variables.get("__vsc_ipynb_file__") or variables.get("__session__")
+    if not isinstance(file, str) or not Path(file).suffix:
         return ""
-    path = Path(found)
+    path = Path(file)
     return (path.relative_to(folder) if path.is_relative_to(folder) else path).as_posix()
 
 
@@ -104,11 +104,11 @@ class DeferredMagic:
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
-        known = self._shell.magics_manager.magics[self._kind]
-        if known.get(self._name) is self:
+        magics = self._shell.magics_manager.magics[self._kind]
+        if magics.get(self._name) is self:
             self._shell.register_magics(_at(self._place)(self._shell, session_of(self._shell)))  # in the place of this one
-        found: Callable[..., Any] = known[self._name]
-        return found
+        magic: Callable[..., Any] = magics[self._name]
+        return magic
 
     def getdoc(self) -> str | None:
         """Return its help, for ``%%agent?``."""
@@ -149,9 +149,9 @@ def load(shell: InteractiveShell) -> None:
     undo: list[Callable[[], object]] = []
     setattr(shell, _UNDO, undo)
     setattr(shell, _NOTEBOOK, notebook_name(shell.user_ns, Path.cwd()))
-    named = [(place, kind, name) for place, of in MAGICS.items() for kind in of for name in of[kind]]
-    for place, kind, name in named:
-        shell.register_magic_function(DeferredMagic(shell, place, kind, name), kind, name)  # type: ignore[arg-type]  # untyped
+    named = [(location, kind, name) for location, of in MAGICS.items() for kind in of for name in of[kind]]
+    for location, kind, name in named:
+        shell.register_magic_function(DeferredMagic(shell, location, kind, name), kind, name)  # type: ignore[arg-type]  # untyped
         undo.append(partial(shell.magics_manager.magics[kind].pop, name, None))
     for transformer in (partial(bare_run, shell.user_ns), blank_body):
         shell.input_transformers_cleanup.insert(0, transformer)
@@ -222,9 +222,9 @@ def _begin_cell(shell: Any, source: str = "", info: Any = None) -> None:
 
 def _end_cell(shell: Any, info: Any) -> None:
     """Show what has begun and is not shown yet."""
-    running_cells[:] = [one for one in running_cells if one not in (None, info)]
-    if (made := begun_cell(shell).made) is not None:
-        made.decide()
+    running_cells[:] = [cell_info for cell_info in running_cells if cell_info not in (None, info)]
+    if (host := begun_cell(shell).made) is not None:
+        host.decide()
     keep_host(Host())
     cell_outputs.end_cell(shell)
 
@@ -233,12 +233,12 @@ def _leave_runs(change: Any) -> None:
     """Leave the runs of a kernel that ends. On its control thread."""
     if change["new"]:
         session: Session | None = getattr(change["owner"], _SESSION, None)
-        left = [] if session is None else session.leave()
+        live_runs = [] if session is None else session.leave()
         process_end.announce()
-        if left:
+        if live_runs:
             from agentnb.runtime.host.live import wait_for_ends
 
-            wait_for_ends(left, LOG_SECONDS)
+            wait_for_ends(live_runs, LOG_SECONDS)
 
 
 def _traceback(shell: Any, error: BaseException) -> list[str]:
@@ -251,8 +251,8 @@ def _register_views(shell: InteractiveShell, undo: list[Callable[[], object]]) -
     """Register the display of runs and of what is made of them."""
     display: Any = shell.display_formatter  # a running shell has one
     html, plain = display.formatters["text/html"], display.formatters["text/plain"]
-    for place, view in VIEWS.items():
-        named = tuple(place.split(":"))
+    for location, view in VIEWS.items():
+        named = tuple(location.split(":"))
         html.for_type_by_name(*named, partial(_view, f"{view}_html"))
         plain.for_type_by_name(*named, partial(_print, f"{view}_text"))
         undo += [partial(_forget_view, formatter, named) for formatter in (html, plain)]
@@ -273,7 +273,7 @@ def _print(place: str, value: Any, printer: Any, cycle: bool) -> None:
 def _forget_view(formatter: Any, named: tuple[str, ...]) -> None:
     """Forget the view of a type, which IPython keeps by the type itself once it was used."""
     formatter.deferred_printers.pop(named, None)
-    for shown in [one for one in formatter.type_printers if (one.__module__, one.__name__) == named]:
+    for shown in [kind for kind in formatter.type_printers if (kind.__module__, kind.__name__) == named]:
         del formatter.type_printers[shown]
 
 

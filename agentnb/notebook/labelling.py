@@ -106,10 +106,10 @@ class Subject(NamedTuple):
 
 def _reminders(run: Run) -> Iterator[Subject]:
     """Yield the reminders of a run that ask for something, and that a reply followed."""
-    for one in run.rounds:
-        for place, given in enumerate(one.guidance, 1):
-            if given.cell not in INFORMS and one.reply is not None:
-                yield Subject(run, f"{one.index + 1}.{place}", given)
+    for run_round in run.rounds:
+        for number, reminder in enumerate(run_round.guidance, 1):
+            if reminder.cell not in INFORMS and run_round.reply is not None:
+                yield Subject(run, f"{run_round.index + 1}.{number}", reminder)
 
 
 def _beside(source: RunSource) -> Path:
@@ -119,13 +119,13 @@ def _beside(source: RunSource) -> Path:
 
 
 def _checked(labels: Mapping[str, Value] | Iterable[str]) -> dict[str, Value]:
-    given: dict[Any, Any] = dict(labels) if isinstance(labels, Mapping) else {}
+    values: dict[Any, Any] = dict(labels) if isinstance(labels, Mapping) else {}
     if not isinstance(labels, Mapping | str):
-        given = {word: word for word in labels}
-    sound = all(isinstance(word, str) and word.strip() and type(value) in (int, str) for word, value in given.items())
-    if not 2 <= len(given) <= MAX_LABELS or not sound or "" in given.values():
+        values = {word: word for word in labels}
+    is_valid = all(isinstance(word, str) and word.strip() and type(value) in (int, str) for word, value in values.items())
+    if not 2 <= len(values) <= MAX_LABELS or not is_valid or "" in values.values():
         raise SettingsError(f"labels={labels!r} are not two to nine labels", 'Write labels={"healthy": 0, "failed": 1}')
-    return given
+    return values
 
 
 class Labeller:
@@ -140,10 +140,10 @@ class Labeller:
             )
         self.subjects, self.path, self.labels, self.who = subjects, path, labels, who
         self._what = "reminder" if subjects[0].reminder else "run"
-        found = read_labels(path) if path.exists() else []
-        own = [one for one in found if one.who == who]
-        self.given: dict[str, Value] = {one.subject: one.label for one in own if one.label is not None}
-        self._words = {one.subject: one.word for one in own}
+        stored = read_labels(path) if path.exists() else []
+        own = [item for item in stored if item.who == who]
+        self.given: dict[str, Value] = {item.subject: item.label for item in own if item.label is not None}
+        self._words = {item.subject: item.word for item in own}
         self._undone: list[tuple[int, Value | None, str]] = []
         """What stood at a place before each judgement of this widget."""
         self._widget: Any = None
@@ -156,7 +156,7 @@ class Labeller:
     @property
     def told(self) -> str:
         """How far it is: ``Run 3 of 20, 2 judged``."""
-        done = sum(one.key in self.given for one in self.subjects)
+        done = sum(subject.key in self.given for subject in self.subjects)
         where = f"{self._what.capitalize()} {self.place + 1:,} of {len(self.subjects):,}"
         if done == len(self.subjects):
             return f"{where}. All {counted(done, self._what)} are judged: {self.path}"
@@ -177,10 +177,10 @@ class Labeller:
         """Take the last judgement of this widget back, and show its run again."""
         if not self._undone:
             raise SettingsError("There is no judgement to take back", "n and p lead to other runs: judge them again")
-        place, value, word = self._undone[-1]
-        self._save(place, value, word, None)
+        index, value, word = self._undone[-1]
+        self._save(index, value, word, None)
         self._undone.pop()
-        self.go(place)
+        self.go(index)
 
     def go(self, place: int) -> None:
         """Show the run with this index; the first and the last are the ends."""
@@ -202,8 +202,8 @@ class Labeller:
 
     def _next_open(self, place: int) -> int:
         """Return the next run without a label, from the beginning again after the last; without any, the same place."""
-        places = [*range(place + 1, len(self.subjects)), *range(max(0, place))]
-        return next((one for one in places if self.subjects[one].key not in self.given), max(0, place))
+        indexes = [*range(place + 1, len(self.subjects)), *range(max(0, place))]
+        return next((index for index in indexes if self.subjects[index].key not in self.given), max(0, place))
 
     # The widget
 
@@ -236,7 +236,7 @@ class Labeller:
             return
         subject = self.subjects[self.place]
         value = self.given.get(subject.key)
-        chosen = next((number for number, one in enumerate(self.labels.values(), 1) if one == value), 0)
+        chosen = next((number for number, label_value in enumerate(self.labels.values(), 1) if label_value == value), 0)
         with self._widget.hold_sync():
             self._widget.html, self._widget.told = subject.html, self.told
             self._widget.place, self._widget.chosen = self.place, chosen

@@ -56,21 +56,21 @@ def lines_without_our_frames(shell: Any, error: BaseException) -> list[str]:
         lines: list[str] = shown.structured_traceback(type(error), error, error.__traceback__)
         return lines
     chain: list[BaseException] = []
-    one: BaseException | None = error
-    while one is not None and one not in chain:
-        chain.append(one)
-        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
-    kept = [(each, each.__traceback__, each.__cause__, each.__suppress_context__) for each in chain]
+    current: BaseException | None = error
+    while current is not None and current not in chain:
+        chain.append(current)
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+    kept = [(link, link.__traceback__, link.__cause__, link.__suppress_context__) for link in chain]
     try:
-        for each in chain:
-            each.__traceback__ = _users_frames(each.__traceback__)
-        for each in chain[:-1]:
-            following = next((other for other in chain[chain.index(each) + 1 :] if other.__traceback__ is not None), None)
-            each.__cause__ = following  # one that was raised and caught within agentnb says nothing
+        for link in chain:
+            link.__traceback__ = _users_frames(link.__traceback__)
+        for link in chain[:-1]:
+            following = next((later for later in chain[chain.index(link) + 1 :] if later.__traceback__ is not None), None)
+            link.__cause__ = following  # one that was raised and caught within agentnb says nothing
         lines = shown.structured_traceback(type(error), error, error.__traceback__)
     finally:
-        for each, frames, cause, suppresses in kept:
-            each.__traceback__, each.__cause__, each.__suppress_context__ = frames, cause, suppresses
+        for link, frames, cause, suppresses in kept:
+            link.__traceback__, link.__cause__, link.__suppress_context__ = frames, cause, suppresses
     return lines
 
 
@@ -83,10 +83,10 @@ def _users_frames(frames: TracebackType | None) -> TracebackType | None:
         if not (is_ours and file.startswith((PACKAGE, *CARRIERS, *LIBRARIES))):
             kept.append(frames)
         frames = frames.tb_next
-    found: TracebackType | None = None
-    for one in reversed(kept):
-        found = TracebackType(found, one.tb_frame, one.tb_lasti, one.tb_lineno)
-    return found
+    traceback: TracebackType | None = None
+    for frame in reversed(kept):
+        traceback = TracebackType(traceback, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return traceback
 
 
 def _quiet(error: E, line: str) -> E:
@@ -104,20 +104,20 @@ def parsed(magic: Any, line: str, *, see: str = "") -> Any:
 
     ``see``: where the options are explained, for a line magic, which has no text below it.
     """
-    known = [option for action in magic.parser._actions for option in action.option_strings]
-    line = _UNDERSCORED.sub(lambda match: _hyphenated(match.group(), known), line)
+    options = [option for action in magic.parser._actions for option in action.option_strings]
+    line = _UNDERSCORED.sub(lambda match: _hyphenated(match.group(), options), line)
     own = f"%{magic.parser.prog}?"
     try:
         return parse_argstring(magic, line)
     except ValueError as error:  # an unclosed quotation
         raise SettingsError(f"{error} in: {line}", "Close it, or leave it out") from None
     except UsageError as error:
-        told = " ".join(shown(word) for word in str(error).split(" "))
-        what = told[:1].upper() + told[1:]
-        given = what.removeprefix("Unrecognized arguments: ")
-        if not see and given != what and not given.startswith("-"):
-            as_tool = f"To give it as a tool: -t {given}. " if "-t" in known and given.isidentifier() else ""
-            raise SettingsError(what, f"{as_tool}The text goes below the %{magic.parser.prog} line") from None
-        wrong = next((word for word in line.split() if word in what and word.startswith("-")), "")
-        close = nearest(wrong, known) if wrong not in known else ""
-        raise SettingsError(what, close or see or f"{own} shows the options") from None
+        sentence = " ".join(shown(word) for word in str(error).split(" "))
+        problem = sentence[:1].upper() + sentence[1:]
+        unrecognized = problem.removeprefix("Unrecognized arguments: ")
+        if not see and unrecognized != problem and not unrecognized.startswith("-"):
+            as_tool = f"To give it as a tool: -t {unrecognized}. " if "-t" in options and unrecognized.isidentifier() else ""
+            raise SettingsError(problem, f"{as_tool}The text goes below the %{magic.parser.prog} line") from None
+        wrong = next((word for word in line.split() if word in problem and word.startswith("-")), "")
+        close = nearest(wrong, options) if wrong not in options else ""
+        raise SettingsError(problem, close or see or f"{own} shows the options") from None

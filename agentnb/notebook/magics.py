@@ -77,8 +77,8 @@ def _named(session: Session, variables: Mapping[str, Any], name: str) -> Run:
     try:
         return session.stored(name)
     except StoreError as error:
-        what = f"--continue {name}: there is neither a variable with a run nor a run of this name or id"
-        raise SettingsError(what, hint) from error
+        problem = f"--continue {name}: there is neither a variable with a run nor a run of this name or id"
+        raise SettingsError(problem, hint) from error
 
 
 SEE_TRACES = "%traces? shows the options"
@@ -306,12 +306,12 @@ class AgentMagics(Magics):
         """
         options = parsed(AgentMagics.guidance_cell, line)
         out = check_variable(options.out) if options.out else ""
-        made = self.session.write_set(options.name, cell)
+        guidance_set = self.session.write_set(options.name, cell)
         before = self.shell.user_ns.get(options.name)
-        for name in (out, options.name if isinstance(before, GuidanceSet) and before.name == made.name else ""):
+        for name in (out, options.name if isinstance(before, GuidanceSet) and before.name == guidance_set.name else ""):
             if name:  # also a variable set by an earlier version of this cell
-                self.shell.user_ns[name] = made
-        print(written(made))
+                self.shell.user_ns[name] = guidance_set
+        print(written(guidance_set))
 
     @one_line_errors
     @magic_arguments("%context")
@@ -327,11 +327,11 @@ class AgentMagics(Magics):
         """
         options = parsed(AgentMagics.context_cell, line)
         out = check_variable(options.out) if options.out else ""
-        made = ContextType.read(cell, unquoted(options.name), self.shell.user_ns)
-        self.session.contexts.write(made)
+        context = ContextType.read(cell, unquoted(options.name), self.shell.user_ns)
+        self.session.contexts.write(context)
         if out:
-            self.shell.user_ns[out] = made
-        print(context_written(made))
+            self.shell.user_ns[out] = context
+        print(context_written(context))
 
     def _agent(self, options: Namespace, before: Run | None, choice: ContextChoice) -> tuple[Agent, str]:
         chosen = AgentOptions(

@@ -58,8 +58,8 @@ def _unusable(
 ) -> SettingsError:
     """Return the error for a name whose variable holds nothing that the option can use. ``held``: what it holds instead."""
     kind = held or f"a {type(variables.get(name)).__name__}"
-    what = f"The variable {name} holds {kind}" if name in variables else f"There is no variable {name!r}"
-    return SettingsError(f"{option} {name}: {what}", (*near(name, [one for one in known if one != name]), Plain(hint)))
+    problem = f"The variable {name} holds {kind}" if name in variables else f"There is no variable {name!r}"
+    return SettingsError(f"{option} {name}: {problem}", (*near(name, [other for other in known if other != name]), Plain(hint)))
 
 
 def find_tools(names: Iterable[str], variables: Mapping[str, Any], groups: Groups | None = None) -> list[Any]:
@@ -69,17 +69,17 @@ def find_tools(names: Iterable[str], variables: Mapping[str, Any], groups: Group
     An agent or workflow without a name of its own is called as the variable. A dotted name stands for a method of an object, or
     for a function of a module. Raises `UnknownTool` for an undefined name.
     """
-    found: list[Any] = []
+    tools: list[Any] = []
     for name in dict.fromkeys(names):
-        found += [tool for tool in _tools_called(name, variables, groups) if tool not in found]
-    return found
+        tools += [tool for tool in _tools_called(name, variables, groups) if tool not in tools]
+    return tools
 
 
 def tools_for_file(names: Iterable[str], variables: Mapping[str, Any], groups: Groups) -> list[Any]:
     """Return the tools that a workflow may name: those of these names, and those of groups with settings of the session's."""
     tools = find_tools(names, variables, groups)
-    taken = {tool.spec.name for value in tools for tool in tools_of(value)}
-    return [*tools, *[tool for group in groups.values() for tool in group.tools if tool.spec.name not in taken]]
+    own_names = {tool.spec.name for value in tools for tool in tools_of(value)}
+    return [*tools, *[tool for group in groups.values() for tool in group.tools if tool.spec.name not in own_names]]
 
 
 def _tools_called(name: str, variables: Mapping[str, Any], groups: Groups | None) -> Sequence[Any]:
@@ -112,14 +112,14 @@ def _instead_of(name: str, variables: Mapping[str, Any]) -> Advised:
 
 def find_gates(names: Iterable[str], variables: Mapping[str, Any]) -> list[Callable[..., Any]]:
     """Return the functions of these names, as gates. Raises `SettingsError` for a name that holds none."""
-    found: list[Callable[..., Any]] = []
+    gates: list[Callable[..., Any]] = []
     for name in names:
         value = variables.get(name)
         if not callable(value):
             hint = f"A gate is a function of the call and the run: def {name}(call, run)"
             raise _unusable("--gate", name, variables, gate_names(variables), hint)
-        found.append(value)
-    return found
+        gates.append(value)
+    return gates
 
 
 def gates_again(run: Run, given: Iterable[Callable[..., Any]], variables: Mapping[str, Any]) -> list[Callable[..., Any]]:
@@ -127,20 +127,20 @@ def gates_again(run: Run, given: Iterable[Callable[..., Any]], variables: Mappin
 
     Gates found nowhere are left out. A lambda has no name by which it could be found.
     """
-    others, found = list(given), []
+    others, gates = list(given), []
     for name in names_of_gates(run):
-        here = [*others, *(_gates_called(name, variables) if name.isidentifier() else ())]
-        gate = next((one for one in here if name_of_gate(one) == name), None)
+        candidates = [*others, *(_gates_called(name, variables) if name.isidentifier() else ())]
+        gate = next((candidate for candidate in candidates if name_of_gate(candidate) == name), None)
         if gate is not None:
-            found.append(gate)
+            gates.append(gate)
             if gate in others:
                 others.remove(gate)
-    return [*found, *others]
+    return [*gates, *others]
 
 
 def _gates_called(name: str, variables: Mapping[str, Any]) -> Iterator[Callable[..., Any]]:
-    known = dict(variables)
-    values = (known.get(name), *(value for other, value in known.items() if not other.startswith("_")))
+    snapshot = dict(variables)
+    values = (snapshot.get(name), *(value for variable, value in snapshot.items() if not variable.startswith("_")))
     return (value for value in values if callable(value) and not isinstance(value, type))
 
 
@@ -152,11 +152,11 @@ def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
     if is_model(value):
         return value  # type: ignore[return-value]  # checked above
     if name.isidentifier() and ":" not in name:
-        what = f"is of type {type(variables[name]).__name__}, not a model" if name in variables else "is not defined"
+        problem = f"is of type {type(variables[name]).__name__}, not a model" if name in variables else "is not defined"
         lacks = why_no_model(variables[name], name) if _is_nearly_a_model(name, variables) else ""
         models = _models_here(name, names_of(variables, is_model))
         names = "Model names have the form provider:NAME; %agent models lists the providers"
-        raise UnknownModel(f"The variable {name} {what}", (*advised(lacks), *models, Plain(names)))
+        raise UnknownModel(f"The variable {name} {problem}", (*advised(lacks), *models, Plain(names)))
     return name
 
 
@@ -234,35 +234,39 @@ def tools_again(names: Iterable[str], given: Iterable[Any], variables: Mapping[s
 
     Tools found nowhere are left out.
     """
-    found: dict[str, Any] = {tool.spec.name: tool for value in given for tool in tools_of(value)}
-    found |= {item.word: item for item in servers_among(given)}
+    tools: dict[str, Any] = {tool.spec.name: tool for value in given for tool in tools_of(value)}
+    tools |= {item.word: item for item in servers_among(given)}
     for name in names:
-        known = (tool for value in _may_be_called(name, variables) for tool in _tools_in(value))
-        here = next((tool for tool in known if tool.spec.name == name), None)
-        if here is not None:
-            found.setdefault(name, here)
-    return found
+        candidates = (tool for value in _may_be_called(name, variables) for tool in _tools_in(value))
+        match = next((tool for tool in candidates if tool.spec.name == name), None)
+        if match is not None:
+            tools.setdefault(name, match)
+    return tools
 
 
 def servers_again(run: Run, variables: Mapping[str, Any]) -> list[MCPServer]:
     """Return the MCP servers of a run that variables of this notebook hold: with its name, and its command or address."""
     logged = servers_of_log(run.settings)
-    held = [one for name, value in dict(variables).items() if not name.startswith("_") for one in _flat(value)]
-    found = [one for one in held if isinstance(one, MCPServer) and one.name in logged and one.target == logged[one.name].target]
-    return [one for place, one in enumerate(found) if one.name not in [before.name for before in found[:place]]]
+    held = [server for name, value in dict(variables).items() if not name.startswith("_") for server in _flat(value)]
+    servers = [
+        server
+        for server in held
+        if isinstance(server, MCPServer) and server.name in logged and server.target == logged[server.name].target
+    ]
+    return [server for index, server in enumerate(servers) if server.name not in [before.name for before in servers[:index]]]
 
 
 def _may_be_called(name: str, variables: Mapping[str, Any]) -> Iterator[Any]:
-    known = dict(variables)
-    named = (tool_of_variable(known.get(one), one) for one in (name, *tool_names(known)))
+    snapshot = dict(variables)
+    named = (tool_of_variable(snapshot.get(item), item) for item in (name, *tool_names(snapshot)))
     values = [*named, *(tools_of_word(name) if name == ASK_PERSON else ())]
-    return (one for value in values for one in _flat(value))
+    return (item for value in values for item in _flat(value))
 
 
 def _flat(value: Any) -> Iterator[Any]:
     if isinstance(value, list | tuple):
-        for one in value:
-            yield from _flat(one)
+        for item in value:
+            yield from _flat(item)
     else:
         yield value
 
@@ -276,7 +280,7 @@ def _tools_in(value: Any) -> tuple[Tool, ...]:
 
 def _models_here(name: str, models: list[str]) -> tuple[NameOne, ...]:
     """Return the advice to name a model that is here: a bare "Available: model." would not say what it is."""
-    return tuple([replace(one, lead="Variables that hold a model:") for one in near(name, models)])
+    return tuple([replace(advice, lead="Variables that hold a model:") for advice in near(name, models)])
 
 
 def tool_names(variables: Mapping[str, Any]) -> list[str]:

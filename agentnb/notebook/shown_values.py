@@ -89,6 +89,6 @@ def _is_above(run: Run) -> bool:
 
 def _variable(shown: Run | Plan, usual: str) -> str:
     """Return a variable of the notebook that holds what is shown; without one, that of cells."""
-    known: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
-    names = [name for name, value in [*known.items()] if value is shown and not name.startswith("_")]
+    variables: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
+    names = [name for name, value in [*variables.items()] if value is shown and not name.startswith("_")]
     return usual if usual in names or not names else names[0]

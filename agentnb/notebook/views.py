@@ -155,8 +155,8 @@ class TerminalView:
             self._end_line("" if self._written else clean(item.message.text))
         elif isinstance(item, RoundFinished):
             # Notes on what came before the reply were written when it happened.
-            rest = replace(self._run.rounds[-1], retries=(), compactions=(), recovered=False)
-            for line in round_lines(rest, questions=self._run.questions_of(rest.index), with_text=False):
+            last_round = replace(self._run.rounds[-1], retries=(), compactions=(), recovered=False)
+            for line in round_lines(last_round, questions=self._run.questions_of(last_round.index), with_text=False):
                 self._write(line + "\n")
             self._written = ""  # so that the next reply is written if it comes whole
             self._noted.clear()
@@ -177,7 +177,7 @@ class TerminalView:
         """Write the new lines of the open round's retries and compactions."""
         if (current := self._run.open_round) is None:  # a retry of a call that a step makes
             return
-        compactions = [compaction_line(one, self._run.settings) for one in current.compactions]
+        compactions = [compaction_line(compaction, self._run.settings) for compaction in current.compactions]
         for line in Counter([*map(retry_line, current.retries), *compactions]) - self._noted:
             self._noted[line] += 1
             self._write_line(line)

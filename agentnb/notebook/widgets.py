@@ -19,8 +19,8 @@ HEARS_WHILE_BUSY = int(version("ipykernel").partition(".")[0]) >= 7
 
 def script(*names: str, **constants: Any) -> str:
     """Return these files as one module, for a module sent as text cannot import a second; ``constants`` come before them."""
-    given = [f"const {name} = {json.dumps(value)};" for name, value in constants.items()]
-    return "\n".join([*given, *[(STATIC / name).read_text("utf-8") for name in names]])
+    lines = [f"const {name} = {json.dumps(value)};" for name, value in constants.items()]
+    return "\n".join([*lines, *[(STATIC / name).read_text("utf-8") for name in names]])
 
 
 def heard_while_busy(widget: Any) -> Any:

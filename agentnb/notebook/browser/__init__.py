@@ -85,18 +85,18 @@ class Browser:
 
     @cached_property
     def _rows(self) -> list[RunRow]:
-        return [row_of(place, run) for place, run in enumerate(self.runs)]
+        return [row_of(index, run) for index, run in enumerate(self.runs)]
 
     @cached_property
     def _rows_of_first_page(self) -> list[RunRow]:
-        return [row_of(place, run) for place, run in enumerate(self.runs[:RUNS_IN_A_PAGE])]
+        return [row_of(index, run) for index, run in enumerate(self.runs[:RUNS_IN_A_PAGE])]
 
     @cached_property
     def _title(self) -> str:
         if not self.runs:
             return "0 runs"
-        told = shown.runs_told(run.origin.format if run.origin else "agentnb" for run in self.runs)
-        return f"{told} ({len(self.runs.problems):,} left out: .problems)" if self.runs.problems else told
+        summary = shown.runs_told(run.origin.format if run.origin else "agentnb" for run in self.runs)
+        return f"{summary} ({len(self.runs.problems):,} left out: .problems)" if self.runs.problems else summary
 
     @cached_property
     def _frame(self) -> str:
@@ -108,8 +108,8 @@ class Browser:
         """Return the expression that is the open run, by the name of the list or the browser in the notebook."""
         if self._place is None:
             return ""
-        known: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
-        for name, value in [*known.items()]:
+        variables: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
+        for name, value in [*variables.items()]:
             if not name.startswith("_") and (value is self.runs or value is self):
                 return f"{name}[{self._place}]" if value is self.runs else f"{name}.runs[{self._place}]"
         return f"runs[{self._place}]"
@@ -145,18 +145,18 @@ class Browser:
         self._send_opened()
 
     def _list(self, message: Message) -> None:
-        asked = message.get("wanted")
-        given = asked if isinstance(asked, dict) else {}
-        self._wanted = Wanted(**{name: str(given.get(name, ""))[:1_000] for name in Wanted._fields})
+        wanted = message.get("wanted")
+        filters = wanted if isinstance(wanted, dict) else {}
+        self._wanted = Wanted(**{name: str(filters.get(name, ""))[:1_000] for name in Wanted._fields})
         self._first = max(0, int(message.get("first", 0)))
-        places = [row.place for row in self._send_list()]
-        if self._place not in places:
-            self._show(self._chosen if self._chosen in places else places[0] if places else None)
+        indexes = [row.place for row in self._send_list()]
+        if self._place not in indexes:
+            self._show(self._chosen if self._chosen in indexes else indexes[0] if indexes else None)
 
     def _send_list(self) -> list[RunRow]:
         """Send the page of the list, and return all rows that fit."""
-        found, others = with_words(self._rows, self._wanted.find), self._wanted._replace(find="")
-        fitting = matching(found, others)
+        hits, others = with_words(self._rows, self._wanted.find), self._wanted._replace(find="")
+        fitting = matching(hits, others)
         first = self._first if self._first < len(fitting) else 0
         page = fitting[first : first + RUNS_IN_A_PAGE]
         self._tell(
@@ -169,17 +169,17 @@ class Browser:
                 "before": max(0, first - RUNS_IN_A_PAGE) if first else None,
                 "after": first + RUNS_IN_A_PAGE if first + RUNS_IN_A_PAGE < len(fitting) else None,
                 "wanted": self._wanted._asdict(),
-                "choices": {name: [*map(list, some)] for name, some in choices(found, others).items()},
+                "choices": {name: [*map(list, some)] for name, some in choices(hits, others).items()},
             }
         )
         return fitting
 
     def _open(self, message: Message) -> None:
-        place = int(message["place"])
-        if not 0 <= place < len(self.runs):
-            raise SettingsError(f"There is no run {place}")
-        self._chosen = place
-        self._show(place)
+        index = int(message["place"])
+        if not 0 <= index < len(self.runs):
+            raise SettingsError(f"There is no run {index}")
+        self._chosen = index
+        self._show(index)
 
     def _show(self, place: int | None) -> None:
         self._place, self.run = place, None if place is None else self.runs[place]
@@ -188,8 +188,8 @@ class Browser:
     def _send_opened(self) -> None:
         if self.run is not None:
             replay_buttons().add(self.run)
-        about = {"place": self._place, "variable": self._variable, "rounds": 0 if self.run is None else len(self.run.rounds)}
-        self._tell({"kind": "opened", **about, "html": self._opened})
+        fields = {"place": self._place, "variable": self._variable, "rounds": 0 if self.run is None else len(self.run.rounds)}
+        self._tell({"kind": "opened", **fields, "html": self._opened})
 
 
 def _keep_open(browser: Browser) -> None:

@@ -40,9 +40,9 @@ class _Line:
 
     def read(self, count: int) -> None:
         """Show the count, if it is time."""
-        now = perf_counter()
-        if now - self._began >= LONG and now - self._shown >= INTERVAL:
-            self._shown = now
+        at = perf_counter()
+        if at - self._began >= LONG and at - self._shown >= INTERVAL:
+            self._shown = at
             self._show(f"Reading: {counted(count, 'run')}")
 
     def end(self, count: int) -> None:

@@ -110,21 +110,21 @@ class CellHost:
     def decide(self) -> None:
         """Show the runs that have begun: a card each, or a line if they are more than there is room for."""
         with self._lock:
-            ready = [one for one in self._undecided if one.live is not None]
-            self._undecided = [one for one in self._undecided if one.live is None]
+            ready = [cell_run for cell_run in self._undecided if cell_run.live is not None]
+            self._undecided = [cell_run for cell_run in self._undecided if cell_run.live is None]
             if not ready:
                 return
             if self._line is None and len(self._cards) + len(ready) <= MAX_CARDS:
-                for one in ready:
-                    self._cards.add(one.beginning.run_id)
-                    one.show(self.view(one.beginning))
+                for cell_run in ready:
+                    self._cards.add(cell_run.beginning.run_id)
+                    cell_run.show(self.view(cell_run.beginning))
                 return
             if self._line is None:
                 self._line = ProgressLine()
-            for one in ready:
-                self._line.add(one.beginning.run_id, one.beginning.run)
-            for one in ready:
-                one.count_in(self._line)
+            for cell_run in ready:
+                self._line.add(cell_run.beginning.run_id, cell_run.beginning.run)
+            for cell_run in ready:
+                cell_run.count_in(self._line)
             self._line.draw()
 
     def view(self, beginning: Beginning) -> CardView | DisplayView:
@@ -140,9 +140,9 @@ class CellHost:
                     return None
                 self._printed = beginning
                 return TerminalView()
-            one = self._begun[beginning.run_id] = CellRun(self, beginning)
-            self._undecided.append(one)
-            return one
+            cell_run = self._begun[beginning.run_id] = CellRun(self, beginning)
+            self._undecided.append(cell_run)
+            return cell_run
 
     def _watch_experiment(self, control: Control) -> Callable[[Progress], object] | None:
         """Return the table of an experiment that the cell begins; in a terminal it has a line of its own."""
@@ -156,10 +156,10 @@ class CellHost:
     def _take(self, live: LiveRun) -> None:
         self._session.take(live)
         with self._lock:
-            one = self._begun.pop(live.run_id, None)
-            if one is not None:
-                one.live = live
-        if one is not None and one.is_due:
+            cell_run = self._begun.pop(live.run_id, None)
+            if cell_run is not None:
+                cell_run.live = live
+        if cell_run is not None and cell_run.is_due:
             self.decide()
 
 

@@ -123,9 +123,9 @@ class CellRuns:
     def variable_of(self, run: Run) -> str:
         """Return the variable that a cell put this run into: it holds this run, or in a new kernel is free; else ``run``."""
         variables = self._shell.user_ns
-        for name, known in self._run_of.items():
+        for name, run_id in self._run_of.items():
             held = variables.get(name)
-            if known == run.id and isinstance(held, Run) and held.id == run.id:
+            if run_id == run.id and isinstance(held, Run) and held.id == run.id:
                 return name
         by = run.invocation
         if by is None or by.surface != "notebook" or not is_variable(by.out):
@@ -138,8 +138,8 @@ class CellRuns:
         live, cell = self._in_background.get((begun_cell(self._shell).source, out), (None, None))
         is_live = live is not None and not live.done and live.run.should_continue  # its end comes before its log is closed
         if live is not None and is_live and cell is not self.cell:
-            what = f"Run {live.run_id}, which this cell started, is still running, so nothing was started"
-            raise SettingsError(what, StopRun(live.run_id, lead="To stop it"))
+            problem = f"Run {live.run_id}, which this cell started, is still running, so nothing was started"
+            raise SettingsError(problem, StopRun(live.run_id, lead="To stop it"))
 
     def _waited_for(self, live: LiveRun, out: str) -> Run:
         try:
@@ -159,11 +159,11 @@ class CellRuns:
 
 def cell_runs(shell: Any, session: Session) -> CellRuns:
     """Return the `CellRuns` of this kernel: all its cells share the widgets left open."""
-    known: CellRuns | None = getattr(shell, _CELL_RUNS, None)
-    if known is None or known.session is not session:
-        known = CellRuns(shell, session)
-        setattr(shell, _CELL_RUNS, known)
-    return known
+    runs: CellRuns | None = getattr(shell, _CELL_RUNS, None)
+    if runs is None or runs.session is not session:
+        runs = CellRuns(shell, session)
+        setattr(shell, _CELL_RUNS, runs)
+    return runs
 
 
 def _shown_in(view: object, error: AgentnbError, run: Run) -> AgentnbError:
@@ -179,8 +179,8 @@ def _shown_in(view: object, error: AgentnbError, run: Run) -> AgentnbError:
 def _first_sentence(reason: str) -> str:
     """Return the first sentence of a reason, without its full stop, on one line."""
     line = first_line(clean(" ".join(redact(reason).split())), MAX_OF_A_REASON)
-    found = _FIRST_SENTENCE.match(line)
-    return (found.group() if found else line).rstrip(".")
+    match = _FIRST_SENTENCE.match(line)
+    return (match.group() if match else line).rstrip(".")
 
 
 def _raise_if_put_off(run: Run) -> None:

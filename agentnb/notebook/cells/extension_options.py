@@ -73,8 +73,8 @@ def extension_option(name: str) -> Callable[[F], F]:
 
 def chosen_extensions(options: Namespace) -> tuple[Extension, ...]:
     """Return the extensions whose options were given."""
-    given = ((option, getattr(options, name.replace("-", "_"), None)) for name, option in OPTIONS.items())
-    return tuple([option.make(option.settings(_texts(values))) for option, values in given if values])
+    typed = ((option, getattr(options, name.replace("-", "_"), None)) for name, option in OPTIONS.items())
+    return tuple([option.make(option.settings(_texts(values))) for option, values in typed if values])
 
 
 def _texts(values: Any) -> list[str]:

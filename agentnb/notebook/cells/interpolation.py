@@ -34,12 +34,12 @@ def near_misses(text: str, variables: Mapping[str, Any]) -> str:
 
     Double braces around other names, as in the templates of other systems, are nobody's mistake.
     """
-    found = {match.group(): match for match in _LIKE_A_FIELD.finditer(text) if _is_near_miss(match, variables)}
-    if not found:
+    matches = {match.group(): match for match in _LIKE_A_FIELD.finditer(text) if _is_near_miss(match, variables)}
+    if not matches:
         return ""
-    listed = ", ".join([*found][:MAX_NAMED]) + (f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else "")
-    name, rest = next(iter(found.values())).groups()
-    better = f"{{{{ {name}{rest.strip()} }}}}"
+    listed = ", ".join([*matches][:MAX_NAMED]) + (f" and {len(matches) - MAX_NAMED} more" if len(matches) > MAX_NAMED else "")
+    name, items = next(iter(matches.values())).groups()
+    better = f"{{{{ {name}{items.strip()} }}}}"
     if _FIELD.fullmatch(better):
         return f"{listed}: sent as typed. To insert the variable, write {better}, with one space inside the braces"
     only = f'only {{{{ {name} }}}} and items such as {{{{ {name}["key"] }}}} are replaced'
@@ -53,8 +53,8 @@ def _is_near_miss(match: re.Match[str], variables: Mapping[str, Any]) -> bool:
 def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
     name, items = match.groups()
     if name not in variables:
-        own = [known for known in variables if not known.startswith("_") and not hasattr(builtins, known)]
-        close = nearest(name, own)  # IPython puts functions such as open beside the variables
+        candidates = [variable for variable in variables if not variable.startswith("_") and not hasattr(builtins, variable)]
+        close = nearest(name, candidates)  # IPython puts functions such as open beside the variables
         raise InterpolationError(
             f"{match.group()}: there is no variable {name!r}",
             (*(close or advised("Define it first")), Plain("Or send the text as it is: --raw")),

@@ -34,8 +34,8 @@ def _word(read: Reader) -> Reader:
 
 OPTIONS: dict[str, dict[str, Any]] = {
     **{
-        one.option: {"metavar": one.metavar, "type": int if one.is_required else _typed(one.read), "help": one.help}
-        for one in LIMITS.values()
+        limit.option: {"metavar": limit.metavar, "type": int if limit.is_required else _typed(limit.read), "help": limit.help}
+        for limit in LIMITS.values()
     },
     "--unpriced": {
         "action": "store_true",
@@ -81,11 +81,11 @@ def approve_option(magic: F) -> F:
 
 def allow_url_option(magic: F) -> F:
     """Add the option ``--allow-url`` to a magic."""
-    told = (
+    description = (
         "an address that models named by a file or log may use, besides their provider's own server and this machine, and "
         "the variable whose key is sent there: https://models.example.org&key=MY_KEY; repeatable"
     )
-    added: F = _repeatable("--allow-url", "URL", "allow_urls", told)(magic)
+    added: F = _repeatable("--allow-url", "URL", "allow_urls", description)(magic)
     return added
 
 

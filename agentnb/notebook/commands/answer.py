@@ -42,23 +42,23 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
     A run that was suspended, or whose kernel died while a gate asked, is resumed.
     """
     first, _, text = rest.partition(" ")
-    live = next((one for one in session.running() if _names(first, one.run_id)), None)
+    live = next((running for running in session.running() if _names(first, running.run_id)), None)
     if live is not None:
         question, text = _question_and_text(live.run_id, live.run.waiting, text.strip())
         print(_answered(live, question, text, question.id))
         return None
-    left = _left_waiting(session, first)
-    if not left and (left := session.only_suspended()):
+    waiting_id = _left_waiting(session, first)
+    if not waiting_id and (waiting_id := session.only_suspended()):
         text = rest  # it names no run: all of it belongs to the answer
-    if not left:
+    if not waiting_id:
         _check_not_several(session)
         live = session.waiting_for_answer()
         print(_answered(live, live.run.waiting[0], rest))
         return None
     options, text = _options_and_text(text.strip())
-    question, text = _question_and_text(left, answerable_later(session.store.load(left)), text)
-    _check_text(question, text, f"%agent answer {left}")
-    return resume_with(session, shell, left, {question.id: _read(question, text)}, *options)
+    question, text = _question_and_text(waiting_id, answerable_later(session.store.load(waiting_id)), text)
+    _check_text(question, text, f"%agent answer {waiting_id}")
+    return resume_with(session, shell, waiting_id, {question.id: _read(question, text)}, *options)
 
 
 def approve_command(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
@@ -69,18 +69,20 @@ def approve_command(session: Session, shell: InteractiveShell, rest: str) -> Ans
     named, _, options = rest.partition(" ")
     if named.startswith("-"):
         named, options = "", rest
-    live = [(one.run_id, question) for one in session.running()[::-1] for question in one.run.waiting]
+    live = [(live_run.run_id, question) for live_run in session.running()[::-1] for question in live_run.run.waiting]
     stored = map(session.store.load, islice(chain(session.suspended(), session.interrupted()), MAX_SUSPENDED))
-    left = [(run.id, question) for run in stored for question in answerable_later(run)]
-    known = [one for one in (*live, *left) if one[1].kind in APPROVED and (not named or _is_meant(named, *one))]
-    found = [one for one in known if one[1].kind == DRAFT] or known
-    if not found:
-        what = f"Nothing with the id {named!r} waits for your approval" if named else "Nothing waits for your approval"
-        raise SettingsError(what, "%agent status shows what is running")
-    if len(found) > 1 and found[0] not in live:
-        ids = ", ".join(question.call_id if question.kind == DRAFT else run_id for run_id, question in found)
-        raise SettingsError(f"{len(found)} wait for your approval: {ids}", "Say which: %agent approve ID")
-    run_id, question = found[0]
+    suspended = [(run.id, question) for run in stored for question in answerable_later(run)]
+    candidates = [
+        entry for entry in (*live, *suspended) if entry[1].kind in APPROVED and (not named or _is_meant(named, *entry))
+    ]
+    matches = [entry for entry in candidates if entry[1].kind == DRAFT] or candidates
+    if not matches:
+        problem = f"Nothing with the id {named!r} waits for your approval" if named else "Nothing waits for your approval"
+        raise SettingsError(problem, "%agent status shows what is running")
+    if len(matches) > 1 and matches[0] not in live:
+        ids = ", ".join(question.call_id if question.kind == DRAFT else run_id for run_id, question in matches)
+        raise SettingsError(f"{len(matches)} wait for your approval: {ids}", "Say which: %agent approve ID")
+    run_id, question = matches[0]
     return answer_command(session, shell, " ".join([run_id, *options.split(), question.id, APPROVE]))
 
 
@@ -108,22 +110,26 @@ def _left_waiting(session: Session, part_of_id: str) -> str:
         return ""
     if not any(_is_part(part, run_id) for run_id in session.store.ids()):  # it need not read any log
         return ""
-    found = [run_id for run_id in session.suspended() if _is_part(part, run_id)]
+    matches = [run_id for run_id in session.suspended() if _is_part(part, run_id)]
     died = (run_id for run_id in session.interrupted() if _is_part(part, run_id))
-    found += [run_id for run_id in died if answerable_later(session.store.load(run_id))]
-    if len(found) > 1:
-        raise SettingsError(f"{len(found)} waiting runs match {part_of_id!r}: {', '.join(found)}", "Name one by its whole id")
-    return found[0] if found else ""
+    matches += [run_id for run_id in died if answerable_later(session.store.load(run_id))]
+    if len(matches) > 1:
+        raise SettingsError(
+            f"{len(matches)} waiting runs match {part_of_id!r}: {', '.join(matches)}", "Name one by its whole id"
+        )
+    return matches[0] if matches else ""
 
 
 def _check_not_several(session: Session) -> None:
     """Raise `SettingsError`, with what each run asks, if several runs are suspended and no live run waits."""
-    left = [] if any(live.run.waiting for live in session.running()) else [*session.suspended()]
-    if len(left) > 1:
-        runs = map(session.store.load, left[:MAX_OF_RUNS])
+    suspended = [] if any(live.run.waiting for live in session.running()) else [*session.suspended()]
+    if len(suspended) > 1:
+        runs = map(session.store.load, suspended[:MAX_OF_RUNS])
         asked = "; ".join(": ".join([run.id, *map(_shown, run.waiting[:1])]) for run in runs)
-        more = f"; and {len(left) - MAX_OF_RUNS:,} more" if len(left) > MAX_OF_RUNS else ""
-        raise SettingsError(f"{len(left):,} runs wait for an answer. {asked}{more}", f"Say which: %agent answer {left[0]} TEXT")
+        more = f"; and {len(suspended) - MAX_OF_RUNS:,} more" if len(suspended) > MAX_OF_RUNS else ""
+        raise SettingsError(
+            f"{len(suspended):,} runs wait for an answer. {asked}{more}", f"Say which: %agent answer {suspended[0]} TEXT"
+        )
 
 
 def _options_and_text(text: str) -> tuple[tuple[str, bool | None, list[str]], str]:
@@ -160,10 +166,10 @@ def _question_and_text(run_id: str, waiting: Sequence[WaitingOnUser], text: str)
     """Return the question that is answered, and the answer: the text may begin with the id of a question."""
     if not waiting:
         raise SettingsError(f"Run {run_id} waits for no answer", "%agent status shows what is running")
-    first, _, rest = text.partition(" ")
+    first, _, answer = text.partition(" ")
     named = next((question for question in waiting if question.id == first), None)
     if named is not None:
-        return named, rest.strip()
+        return named, answer.strip()
     if len(waiting) > 1:
         asked = "; ".join(f"{question.id}: {_shown(question)}" for question in waiting)
         raise SettingsError(

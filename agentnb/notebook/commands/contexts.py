@@ -15,7 +15,10 @@ MAX_INTENT = 70
 
 def context_lines(session: Session) -> list[str]:
     """Return one line for each context."""
-    return [clean(f"{one.name:<16} {one.profile:<9} {first_line(one.intent, MAX_INTENT)}") for one in session.contexts.known]
+    return [
+        clean(f"{context.name:<16} {context.profile:<9} {first_line(context.intent, MAX_INTENT)}")
+        for context in session.contexts.known
+    ]
 
 
 def context_text(context: ContextSpec) -> str:

@@ -66,11 +66,11 @@ def _deleted(session: Session, chosen: list[list[RunSummary]]) -> str:
 
 
 def _wanted(session: Session, words: list[str]) -> Wanted:
-    ids, before, is_failed, rest = [], None, False, iter(words)
-    for word in rest:
+    ids, before, is_failed, remaining = [], None, False, iter(words)
+    for word in remaining:
         option, equals, value = word.partition("=")
         if option == OLDER_THAN:
-            before = _time_before(value if equals else next(rest, ""))
+            before = _time_before(value if equals else next(remaining, ""))
         elif option == FAILED:
             is_failed = True
         elif word.startswith("-"):
@@ -84,10 +84,10 @@ def _wanted(session: Session, words: list[str]) -> Wanted:
 
 def _time_before(age: str) -> datetime:
     """Return the time that is so long ago."""
-    found = _AGE.fullmatch(age)
-    if found is None:
+    match = _AGE.fullmatch(age)
+    if match is None:
         raise SettingsError(f"{OLDER_THAN} {age or 'nothing'} is not an age", f"Write hours, days or weeks: {OLDER_THAN} 30d")
-    return datetime.now(UTC) - int(found[1]) * UNITS[found[2]]
+    return datetime.now(UTC) - int(match[1]) * UNITS[match[2]]
 
 
 def _chosen(session: Session, wanted: Wanted) -> tuple[list[list[RunSummary]], str]:
@@ -98,7 +98,7 @@ def _chosen(session: Session, wanted: Wanted) -> tuple[list[list[RunSummary]], s
     for family in families_known_here(session):
         run = family[0]
         if run.id in wanted.ids if wanted.ids else _fits(run, wanted):
-            (kept if any(one.status in KEPT for one in family) else chosen).append(family)
+            (kept if any(member.status in KEPT for member in family) else chosen).append(family)
         nested.discard(run.id)
     if nested:
         run_id = min(nested)

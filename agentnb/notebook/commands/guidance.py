@@ -20,14 +20,14 @@ def find_guidance(name: str, session: Session, variables: Mapping[str, Any]) -> 
 def written(made: GuidanceSet) -> str:
     """Return the message of a cell that wrote a set."""
     own = ", ".join(made.own_parts()) or "nothing"
-    what = f"Guidance set {made.name}, version {made.version}. Own parts: {own}. The rest comes from matrix."
-    return f"{what} Use it: %%agent -g {made.name}"
+    sentence = f"Guidance set {made.name}, version {made.version}. Own parts: {own}. The rest comes from matrix."
+    return f"{sentence} Use it: %%agent -g {made.name}"
 
 
 def set_lines(session: Session) -> list[str]:
     """Return one line for each set."""
     sets = [*(session.find_set(name) for name in BUILT_IN), *session.sets.values()]
-    return [f"{one.name:<16} version {one.version}  {_about(one)}" for one in sets]
+    return [f"{guidance_set.name:<16} version {guidance_set.version}  {_about(guidance_set)}" for guidance_set in sets]
 
 
 def set_text(one: GuidanceSet, part: str = "") -> str:

@@ -60,17 +60,17 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
         )
     left_out: list[str] = []
     lists = (family if with_nested else family[:1] for family in families_known_here(session, left_out))
-    fitting = (some for some in lists if any(tags <= {*one.tags} and matches(one, wanted, outcome) for one in some))
-    found = list(islice(chain.from_iterable(islice(fitting, most)), MAX_LISTED))
-    told = _told(session, found, [*([FAILED] if outcome else []), *[f"#{one}" for one in sorted(tags)], *wanted], most)
+    fitting = (some for some in lists if any(tags <= {*summary.tags} and matches(summary, wanted, outcome) for summary in some))
+    summaries = list(islice(chain.from_iterable(islice(fitting, most)), MAX_LISTED))
+    title = _told(session, summaries, [*([FAILED] if outcome else []), *[f"#{tag}" for tag in sorted(tags)], *wanted], most)
     if left_out:
         are = "is not a run log" if len(left_out) == 1 else "are not run logs"
-        told += f". {counted(len(left_out), 'file')} {are}: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
-    text = history_text(found, told)
+        title += f". {counted(len(left_out), 'file')} {are}: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
+    text = history_text(summaries, title)
     if getattr(shell, "kernel", None) is None:
         print(text)
         return
-    html = history_html(found, told, lambda run_id: _opened(session, run_id))
+    html = history_html(summaries, title, lambda run_id: _opened(session, run_id))
     display({"text/plain": text, "text/html": html}, raw=True)
 
 
@@ -100,9 +100,9 @@ def families_known_here(session: Session, left_out: list[str] | None = None) -> 
     no run logs are appended to ``left_out``.
     """
     live_runs = {live.run_id: live.run for live in session.running()}
-    each = session.store.each_summary(left_out)
-    found = (_as_live(one, live_runs[one.id]) if one.id in live_runs else one for one in each)
-    return families(found, set(session.store.ids()))
+    summaries = session.store.each_summary(left_out)
+    current = (_as_live(summary, live_runs[summary.id]) if summary.id in live_runs else summary for summary in summaries)
+    return families(current, set(session.store.ids()))
 
 
 def _as_live(one: RunSummary, run: Run) -> RunSummary:
@@ -112,14 +112,14 @@ def _as_live(one: RunSummary, run: Run) -> RunSummary:
 
 def _told(session: Session, found: list[RunSummary], wanted: list[str], most: int) -> str:
     store = session.store
-    what = list_told(found, count=len(store.ids()), folder=store.shown_folder, most=most, wanted=wanted)
-    interrupted, waiting = any(one.can_be_recovered for one in found), any(one.can_be_answered for one in found)
-    told = [
-        what,
+    title = list_told(found, count=len(store.ids()), folder=store.shown_folder, most=most, wanted=wanted)
+    interrupted, waiting = any(summary.can_be_recovered for summary in found), any(summary.can_be_answered for summary in found)
+    sentences = [
+        title,
         *(["Resume an interrupted run: %agent recover ID"] if interrupted else []),
         *(["Answer a run that waits for you: %agent answer ID TEXT"] if waiting else []),
     ]
-    return ". ".join(told)
+    return ". ".join(sentences)
 
 
 def _opened(session: Session, run_id: str) -> Html:

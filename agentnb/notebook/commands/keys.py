@@ -71,9 +71,9 @@ def _kept(name: str, variable: str, *, in_keyring: bool) -> str:
 
 def _asked(name: str, variable: str) -> str:
     users = f"{name} tools" if name in settings.TOOL_KEY_VARIABLES else f"{name}: models"
-    what = variable if name == variable else f"{variable}, for {users}"
+    subject = variable if name == variable else f"{variable}, for {users}"
     try:
-        return masked(f"The key ({what}): ", variable)
+        return masked(f"The key ({subject}): ", variable)
     except KeyboardInterrupt:
         raise SettingsError("Interrupted: nothing was stored") from None
     except SettingsError as error:
@@ -105,11 +105,11 @@ def _whence(variable: str) -> str:
 
 
 def _providers(variable: str) -> list[str]:
-    return [provider for provider, known in settings.KEY_VARIABLES.items() if known == variable]
+    return [provider for provider, name in settings.KEY_VARIABLES.items() if name == variable]
 
 
 def _tool_groups(variable: str) -> list[str]:
-    return [group for group, known in settings.TOOL_KEY_VARIABLES.items() if known == variable]
+    return [group for group, name in settings.TOOL_KEY_VARIABLES.items() if name == variable]
 
 
 def _users(variable: str) -> str:

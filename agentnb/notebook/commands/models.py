@@ -19,7 +19,7 @@ SECONDS = "20"
 
 def model_lines() -> list[str]:
     """Return a line for each kind of model."""
-    ready = [f"{one.name}:NAME".ljust(24) + _ready(one.name, one.needs_key) for one in REMOTE.values()]
+    ready = [f"{provider.name}:NAME".ljust(24) + _ready(provider.name, provider.needs_key) for provider in REMOTE.values()]
     hint = "%agent models PROVIDER asks a provider for its names, such as %agent models ollama"
     return [*model_names(), *ready, hint]
 
@@ -30,16 +30,16 @@ def provider_models(line: str) -> list[str]:
     name = name.rstrip(":")
     if name not in REMOTE:
         raise UnknownModel(f"There is no provider {name!r} that lists its models", near(name, REMOTE))
-    provider, given = REMOTE[name], parse_qsl(query)
-    options = read_options(name, [*given, *([] if "timeout" in dict(given) else [("timeout", SECONDS)])], provider.options)
+    provider, typed = REMOTE[name], parse_qsl(query)
+    options = read_options(name, [*typed, *([] if "timeout" in dict(typed) else [("timeout", SECONDS)])], provider.options)
     endpoint = endpoint_of(provider, options, by_person=True)
     thread = LoopThread()
     try:
-        found = thread.submit(lambda: models_of(provider, endpoint)).result()
+        names = thread.submit(lambda: models_of(provider, endpoint)).result()
     finally:
         thread.close()
     behind = f"?{query}" if query else ""
-    return [clean(f"{name}:{one}{behind}") for one in found] or [f"{name}: lists no models"]
+    return [clean(f"{name}:{model}{behind}") for model in names] or [f"{name}: lists no models"]
 
 
 def _ready(name: str, needs_key: bool) -> str:

@@ -47,46 +47,46 @@ def permissions_command(session: Session, rest: str, variables: Mapping[str, Any
 
 def always_allowed(session: Session) -> list[AlwaysAllowed]:
     """Return what was allowed always: in the session, in its live runs, then in runs that may be resumed."""
-    found = [
+    allowed = [
         AlwaysAllowed(
-            given["rule"] or given["tool"],
-            f"{REACHES['session']}{_MADE.get(given['by'], '')}",
-            partial(session.grants.withdraw, given["grant_id"]),
+            grant["rule"] or grant["tool"],
+            f"{REACHES['session']}{_MADE.get(grant['by'], '')}",
+            partial(session.grants.withdraw, grant["grant_id"]),
         )
-        for given in session.grants.in_force()
+        for grant in session.grants.in_force()
     ]
-    live = [(one.run_id, grant, one.withdraw) for one in session.running() for grant in one.grants]
+    live = [(live_run.run_id, grant, live_run.withdraw) for live_run in session.running() for grant in live_run.grants]
     live += [(run_id, grant, partial(session.withdraw_stored, run_id)) for run_id, grant in session.stored_grants()]
     for run_id, grant, withdraw in live:
         only = f" with {grant.arguments}" if grant.arguments else ""
         reach = f"in run {run_id[-SHORT_ID:]}{_MADE.get(grant.by, '')}"
-        found.append(AlwaysAllowed(f"{grant.rule or grant.tool}{only}", reach, partial(withdraw, grant.grant_id)))
-    return found
+        allowed.append(AlwaysAllowed(f"{grant.rule or grant.tool}{only}", reach, partial(withdraw, grant.grant_id)))
+    return allowed
 
 
 def _withdraw(session: Session, rule: str) -> None:
     allowed = always_allowed(session)
-    chosen = [one for one in allowed if one.rule == rule]
+    chosen = [item for item in allowed if item.rule == rule]
     if rule.isdecimal() and not chosen:
         if not 1 <= int(rule) <= len(allowed):
             raise SettingsError(f"There is no {rule} in the list", "%agent permissions shows it")
         chosen = [allowed[int(rule) - 1]]
     if not chosen:
-        raise SettingsError(f"There is no allowed rule {rule!r}", near(rule, [one.rule for one in allowed]))
-    for one in chosen:
-        one.withdraw()
+        raise SettingsError(f"There is no allowed rule {rule!r}", near(rule, [item.rule for item in allowed]))
+    for item in chosen:
+        item.withdraw()
 
 
 def _lines(session: Session) -> Iterator[str]:
-    given = session.defaults["approve"]
-    source = "%agent defaults approve=" if given else "AGENT_MODE" if agent_mode() else ""
-    yield f"Mode: {mode_text(given or agent_mode() or RULES)}{f' ({source})' if source else ''}"
+    mode = session.defaults["approve"]
+    source = "%agent defaults approve=" if mode else "AGENT_MODE" if agent_mode() else ""
+    yield f"Mode: {mode_text(mode or agent_mode() or RULES)}{f' ({source})' if source else ''}"
     for live in session.running():
         for line in rule_lines(live.run):
             yield f"Run {live.run_id[-SHORT_ID:]}: {clean(line)}"
     allowed = always_allowed(session)
     yield "Allowed always:" if allowed else "Nothing is allowed always."
-    for number, one in enumerate(allowed, 1):
-        yield f"  {number}  {clean(one.rule)}, {one.reach}"
+    for number, item in enumerate(allowed, 1):
+        yield f"  {number}  {clean(item.rule)}, {item.reach}"
     if allowed:
         yield "To take one back: %agent permissions withdraw NUMBER"

@@ -183,7 +183,7 @@ def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace
     needed = () if declared is None else tool_names_of_files(declared)
     names = [name for name in (*needed, *(run.settings.get(PLAN_TOOLS) or ())) if name not in ACTION_NAMES]
     own = declared.agents if isinstance(declared, WorkflowSpec) else {}
-    here = find_agents(variables)
+    defined_agents = find_agents(variables)
     model = unquoted(options.model)
     guidance = (run.settings.get("agent_settings") or {}).get("guidance")
     return workflow_again(
@@ -192,7 +192,7 @@ def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace
         tools=_tools(options, variables, run, names).values(),
         gates=_gates(options, variables, run),
         model=find_model(model, variables) if model else None,
-        agents={name: agent for name, agent in here.items() if name not in own},
+        agents={name: agent for name, agent in defined_agents.items() if name not in own},
     )
 
 

@@ -25,7 +25,7 @@ def replay_named(session: Session, variables: dict[str, Any], options: Any) -> R
     """Replay the run that is named, put the replay into a variable, and return it to be shown."""
     out = check_variable(options.out)
     run = _run(unquoted(options.name), session, variables)
-    found = replay(
+    replayed = replay(
         run,
         guidance=find_guidance(options.guidance, session, variables) if options.guidance else None,
         policy=options.policy or None,
@@ -33,8 +33,8 @@ def replay_named(session: Session, variables: dict[str, Any], options: Any) -> R
         limits={} if options.max_rounds is None else {"max_rounds": options.max_rounds},
         workflow_mode=True if options.workflow_mode else None,
     )
-    variables[out] = found
-    return found
+    variables[out] = replayed
+    return replayed
 
 
 def _run(name: str, session: Session, variables: Mapping[str, Any]) -> Run:
@@ -66,9 +66,9 @@ def replay_words_after(before: list[str], fragment: str, session: Session, varia
         ("-d", "--detect"): [*presets()],
         ("-o", "--out", "--max-rounds"): [],
     }
-    for options, found in choices.items():
+    for options, words in choices.items():
         if before and before[-1] in options:
-            return found
+            return words
     if fragment.startswith("-"):
         return [*chain.from_iterable(choices), "--workflow-mode"]
     return [*run_names(variables), *FILES]

@@ -27,14 +27,14 @@ def stop_command(session: Session, rest: str) -> str:
     chosen: list[LiveRun | Control] = [*session.experiments(), *session.running()] if rest == ALL else [steered(session, rest)]
     if not chosen:
         raise SettingsError("Nothing is running", "%agent history lists past runs")
-    experiments = [one for one in chosen if isinstance(one, Control)]
+    experiments = [item for item in chosen if isinstance(item, Control)]
     for control in experiments:
         control.stop()
-    runs = [one for one in chosen if isinstance(one, LiveRun)]
-    told = [len(live.run.warned) for live in runs]
+    runs = [item for item in chosen if isinstance(item, LiveRun)]
+    warning_counts = [len(live.run.warned) for live in runs]
     session.stop(runs, PATIENCE)
     lines = [f"Stopping experiment {control.id}. Run it again to make its missing runs" for control in experiments]
-    lines += [line for live, count in zip(runs, told, strict=True) for line in _stopped(live, count)]
+    lines += [line for live, count in zip(runs, warning_counts, strict=True) for line in _stopped(live, count)]
     return "\n".join([*lines, *_still_live(session, chosen)])
 
 
@@ -42,22 +42,22 @@ def steered(session: Session, part_of_id: str) -> LiveRun | Control:
     """Return the newest live run or experiment, or the one whose id contains this part."""
     if not part_of_id:
         return session.newest()
-    found = [control for control in session.experiments() if bare_id(part_of_id) in control.id]
-    return found[0] if len(found) == 1 else live_run(session, part_of_id)
+    matches = [control for control in session.experiments() if bare_id(part_of_id) in control.id]
+    return matches[0] if len(matches) == 1 else live_run(session, part_of_id)
 
 
 def live_run(session: Session, part_of_id: str) -> LiveRun:
     """Return the newest live run, or the live run whose id contains this part."""
     if not part_of_id:
         return session.current()
-    found = [live for live in session.running() if bare_id(part_of_id) in live.run_id]
-    if len(found) != 1:
+    matches = [live for live in session.running() if bare_id(part_of_id) in live.run_id]
+    if len(matches) != 1:
         ids = ", ".join(live.run_id for live in session.running())
         raise SettingsError(
-            f"{'Several' if found else 'No'} live runs match {part_of_id!r}",
+            f"{'Several' if matches else 'No'} live runs match {part_of_id!r}",
             f"Live: {ids}" if ids else "Nothing is running; %agent history lists past runs",
         )
-    return found[0]
+    return matches[0]
 
 
 def _stopped(live: LiveRun, told: int) -> list[str]:
@@ -70,10 +70,10 @@ def _stopped(live: LiveRun, told: int) -> list[str]:
 def _still_live(session: Session, stopped: Sequence[LiveRun | Control]) -> list[str]:
     """Return a line that names the runs and experiments that go on."""
     live: list[LiveRun | Control] = [*session.experiments(), *session.running()]
-    others = [one for one in live if not any(one is each for each in stopped)]
+    others = [item for item in live if not any(item is ended for ended in stopped)]
     if not others:
         return []
-    named = [_named(one) for one in others[: -MAX_LIVE - 1 : -1]]
+    named = [_named(item) for item in others[: -MAX_LIVE - 1 : -1]]
     more = [f"{len(others) - MAX_LIVE:,} more"] if len(others) > MAX_LIVE else []
     return [f"Still live: {', '.join(named + more)}. To stop all: %agent stop {ALL}"]
 

@@ -62,5 +62,5 @@ def _move(board: TodoBoard, rest: str) -> None:
 
 def todo_text(board: Board) -> str:
     """Return the list, one line per todo."""
-    found = redact(tuple(board.read()))
-    return clean(f"{counted(found)}\n{listed(found)}") if found else "The todo list is empty"
+    todos = redact(tuple(board.read()))
+    return clean(f"{counted(todos)}\n{listed(todos)}") if todos else "The todo list is empty"

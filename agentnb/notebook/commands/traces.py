@@ -63,7 +63,7 @@ def _read(path: str, session: Session, shell: Any, *, loose: bool) -> Runs:
     try:
         return read_runs(path or session.store, shell, strict=bool(path) and not loose)
     except TraceError as error:
-        advice = [replace(one, path=path) if isinstance(one, ReadLoosely) else one for one in error.advice]
+        advice = [replace(item, path=path) if isinstance(item, ReadLoosely) else item for item in error.advice]
         error.replace(error.what, tuple(advice))
         raise
 
@@ -76,18 +76,24 @@ def _told(runs: Runs, path: str, session: Session) -> str:
 
 def _imported(runs: Runs, store: Store, existing: str, line: str) -> str:
     """Copy the runs into the store, and return what became of them; `SettingsError` asks what to do with those it has."""
-    known = sum(store.has(run.id) for run in runs)
-    if known and not existing:
-        ways = "; ".join(f"%traces {line} --existing {one} ({what})" for one, what in WHAT_THEY_DO.items())
-        which = "This run is" if len(runs) == 1 else f"{known:,} of these {len(runs):,} runs are"
+    stored_count = sum(store.has(run.id) for run in runs)
+    if stored_count and not existing:
+        ways = "; ".join(f"%traces {line} --existing {choice} ({effect})" for choice, effect in WHAT_THEY_DO.items())
+        which = "This run is" if len(runs) == 1 else f"{stored_count:,} of these {len(runs):,} runs are"
         raise SettingsError(f"{which} in {store.shown_folder} already", f"Type one of: {ways}")
-    done = import_traces([*runs], store, existing or None)  # type: ignore[arg-type]  # one of CHOICES, as the magic says
-    return f"Imported into {store.shown_folder}: {_counts(done)}"
+    imported = import_traces([*runs], store, existing or None)  # type: ignore[arg-type]  # one of CHOICES, as the magic says
+    return f"Imported into {store.shown_folder}: {_counts(imported)}"
 
 
 def _counts(done: list[Imported]) -> str:
-    counts = {what: sum(one.what == what for one in done) for what in dict.fromkeys(one.what for one in done)}
-    return ", ".join(f"{count:,} {'under a new id' if what == 'new' else what}" for what, count in counts.items()) or "nothing"
+    counts = {
+        result: sum(imported.what == result for imported in done)
+        for result in dict.fromkeys(imported.what for imported in done)
+    }
+    return (
+        ", ".join(f"{count:,} {'under a new id' if result == 'new' else result}" for result, count in counts.items())
+        or "nothing"
+    )
 
 
 def words_after(before: list[str], fragment: str) -> list[str]:
@@ -106,8 +112,8 @@ def _files(fragment: str) -> list[str]:
     folder, _, name = fragment.rpartition("/")
     start = f"{folder}/" if folder or fragment.startswith("/") else ""
     try:
-        found = sorted(Path(start or ".").expanduser().iterdir())
+        entries = sorted(Path(start or ".").expanduser().iterdir())
     except (OSError, RuntimeError):
         return []
-    shown = (one for one in found if name.startswith(".") or not one.name.startswith("."))
-    return [f"{start}{one.name}{'/' if one.is_dir() else ''}" for one in shown]
+    shown = (entry for entry in entries if name.startswith(".") or not entry.name.startswith("."))
+    return [f"{start}{entry.name}{'/' if entry.is_dir() else ''}" for entry in shown]

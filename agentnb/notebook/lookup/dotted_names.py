@@ -44,8 +44,8 @@ def find_dotted(name: str, variables: Mapping[str, Any]) -> Any:
     path, *parts = name.split(".")
     value = variables.get(path, MISSING)
     if value is MISSING:
-        known = [variable for variable in variables if not variable.startswith("_")]
-        raise _unknown(name, f"the variable {path} is not defined", near(path, known) or "Define it first")
+        candidates = [variable for variable in variables if not variable.startswith("_")]
+        raise _unknown(name, f"the variable {path} is not defined", near(path, candidates) or "Define it first")
     for part in parts:
         value = _part(name, path, value, part, variables)
         path = f"{path}.{part}"
@@ -61,8 +61,8 @@ def _part(name: str, path: str, value: Any, part: str, variables: Mapping[str, A
     try:
         attribute = static_attribute(value, part)
     except NeedsCode as error:
-        what = f"{part} is of type {error}, whose code is not run to look up a tool"
-        raise _unknown(name, what, _in_variable(path, part)) from None
+        problem = f"{part} is of type {error}, whose code is not run to look up a tool"
+        raise _unknown(name, problem, _in_variable(path, part)) from None
     except NeedsObject:
         objects = [f"{variable}.{part}" for variable, held in _public(variables) if _is_a(held, value)]
         hint = f"Name it with an object: {(objects or ['my_object.' + part])[0]}"

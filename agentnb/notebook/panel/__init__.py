@@ -67,12 +67,12 @@ def panel() -> Panel:
     if getattr(shell, "kernel", None) is None:
         raise SettingsError("The panel needs a notebook, and this is a terminal", "Write a task with: %%agent")
     session = session_of(shell)
-    known: Panel | None = getattr(shell, PANEL, None)
-    if known is None or not known.is_open:
-        known = Panel(shell, session)
-        setattr(shell, PANEL, known)
-    known.shown_from_here()
-    return known
+    existing: Panel | None = getattr(shell, PANEL, None)
+    if existing is None or not existing.is_open:
+        existing = Panel(shell, session)
+        setattr(shell, PANEL, existing)
+    existing.shown_from_here()
+    return existing
 
 
 class _Watcher:
@@ -110,8 +110,8 @@ class Panel:
             self._widgets.form: {"start": self._start, "look": self._look},
             self._widgets.list: {"open": self._open, "refresh": self._refresh},
         }
-        for widget, known in actions.items():
-            widget.on_msg(partial(self._hear, known))
+        for widget, messages in actions.items():
+            widget.on_msg(partial(self._hear, messages))
 
     @property
     def is_open(self) -> bool:
@@ -131,8 +131,8 @@ class Panel:
             self._widgets.close()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        told = WITHOUT_KERNEL if self.is_open else "This panel is closed. agentnb.panel() makes another."
-        plain = {"text/plain": told, "text/html": tag("p", "", told)}
+        sentence = WITHOUT_KERNEL if self.is_open else "This panel is closed. agentnb.panel() makes another."
+        plain = {"text/plain": sentence, "text/html": tag("p", "", sentence)}
         return view_bundle(self._widgets.whole) | plain if self.is_open else plain
 
     # Messages from the browser: received on a separate thread while a cell runs, which must not be held up
@@ -162,17 +162,17 @@ class Panel:
         typed = str(message.get("prompt", ""))
         prompt = interpolate(typed, variables).strip("\n")
         agent, note = self._agent(message)
-        place = RunPlace(self._area)
-        view = CardView(self._open_widgets, blocks=False, place=place)
+        run_place = RunPlace(self._area)
+        view = CardView(self._open_widgets, blocks=False, place=run_place)
         options = RunOptions(
             watch=_Watcher(view, partial(self._soon, self._list_runs)),
             can_ask=can_ask(self._shell, blocks=False),
             invocation=Invocation(out=USUAL_OUT, model=str(message.get("model") or ""), tools=tuple(_tools(message))),
         )
         live = self._session.start(agent, prompt, options)
-        self._places[live.run_id] = place
+        self._places[live.run_id] = run_place
         view.show(live)
-        self._show(place, live.run_id)
+        self._show(run_place, live.run_id)
         self._widgets.form.note = " ".join(filter(None, [near_misses(typed, variables), note, self._session.store_note]))
         threading.Thread(target=self._wait_for, args=(live,), name="agentnb-panel-wait", daemon=True).start()
 
@@ -206,28 +206,28 @@ class Panel:
 
     def _list_runs(self) -> None:
         self._seen = self._state()
-        found = list(islice(as_known_here(self._session), LISTED))
-        self._used = [one.model for one in found]
-        self._widgets.list.html = run_list_html(found)
+        summaries = list(islice(as_known_here(self._session), LISTED))
+        self._used = [summary.model for summary in summaries]
+        self._widgets.list.html = run_list_html(summaries)
         count = len(self._session.store.ids())
-        cut = len(found) == LISTED and count > sum(1 + one.nested for one in found)
+        cut = len(summaries) == LISTED and count > sum(1 + summary.nested for summary in summaries)
         newest = f", the newest {LISTED}" if cut else ""
-        told = f"{counted(count, 'run')} in {self._session.store.shown_folder}{newest}"
-        waiting = [one.id for one in found if one.can_be_answered]
+        note = f"{counted(count, 'run')} in {self._session.store.shown_folder}{newest}"
+        waiting = [summary.id for summary in summaries if summary.can_be_answered]
         if waiting:
-            told += (
+            note += (
                 f". {counted(len(waiting), 'suspended run')} waiting for your answer: %agent answer {short_id(waiting[0])} TEXT"
             )
-        self._widgets.list.note = told
+        self._widgets.list.note = note
 
     def _state(self) -> object:
         return self._session.store.ids()[-LISTED:], [live.run_id for live in self._session.running()]
 
     def _open(self, message: Message) -> None:
         run_id = str(message.get("run"))
-        place = self._places.get(run_id)
-        if place is not None:
-            self._show(place, run_id)
+        run_place = self._places.get(run_id)
+        if run_place is not None:
+            self._show(run_place, run_id)
             return
         run = self._run(run_id)
         html = running_html(run, hint=ELSEWHERE) if is_going_on(run) else run_html(run, prompt=True)
@@ -246,4 +246,4 @@ class Panel:
 
 
 def _tools(message: Message) -> list[str]:
-    return [str(one) for one in message.get("tools") or ()]
+    return [str(tool) for tool in message.get("tools") or ()]

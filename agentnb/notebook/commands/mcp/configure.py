@@ -49,15 +49,18 @@ def load_command(session: Session, shell: Any, rest: str) -> None:
     words = _words(rest)
     if len(words) != 1:
         raise SettingsError("Which file?" if not words else "One file at a time", "Write: %agent mcp load FILE")
-    found = load_server_file(session.servers, words[0], asker(shell))
-    names = [server.name for server in found.servers]
+    loaded = load_server_file(session.servers, words[0], asker(shell))
+    names = [server.name for server in loaded.servers]
     next_step = f"configured. Next: %%agent -t {PREFIX}{names[0]}" if names else "no MCP servers"
-    told = [f"{words[0]}: {', '.join(names)}{' are ' if len(names) > 1 else ' is ' if names else ''}{next_step}", *found.notes]
+    lines = [
+        f"{words[0]}: {', '.join(names)}{' are ' if len(names) > 1 else ' is ' if names else ''}{next_step}",
+        *loaded.notes,
+    ]
     for name in names:
         source = session.servers.configuration.source(name)
-        if session.servers.configuration.known[name] != found.named(name):
-            told.append(f"{name} is still the one that was {source}. To use that of the file: %agent mcp remove {name}")
-    print(clean("\n".join(told)))
+        if session.servers.configuration.known[name] != loaded.named(name):
+            lines.append(f"{name} is still the one that was {source}. To use that of the file: %agent mcp remove {name}")
+    print(clean("\n".join(lines)))
 
 
 def remove_command(session: Session, shell: Any, rest: str) -> None:
@@ -82,10 +85,10 @@ def _read(typed: list[str]) -> MCPServer:
 
     Options come before the command, whose own words are left alone; an address has none, so options may follow it.
     """
-    words, settings, left = list[str](), dict[str, Any](), [*typed]
+    words, settings, remaining = list[str](), dict[str, Any](), [*typed]
     is_ended = False
-    while left:
-        word = left.pop(0)
+    while remaining:
+        word = remaining.pop(0)
         in_command = len(words) > 1 and not is_address_or_variable(words[1])
         if word == END and not is_ended and not in_command:
             is_ended = True
@@ -95,7 +98,7 @@ def _read(typed: list[str]) -> MCPServer:
                 raise SettingsError(what, f"Write it before the name; after {END} it is an argument of the command")
             words.append(word)
         else:
-            _take_option(settings, word, left)
+            _take_option(settings, word, remaining)
     if len(words) < 2:
         raise SettingsError(f"The MCP server has no {'command or address' if words else 'name'}", USAGE)
     name, target, *args = words
@@ -124,10 +127,10 @@ def _take_option(settings: dict[str, Any], word: str, left: list[str]) -> None:
     if option == ROOTS:
         settings.setdefault("roots", []).append(value)
     elif option in _ASSIGNMENTS:
-        found = _ASSIGNMENTS[option].fullmatch(value)
-        if found is None and (option == HEADER or not value.isidentifier()):
+        match = _ASSIGNMENTS[option].fullmatch(value)
+        if match is None and (option == HEADER or not value.isidentifier()):
             raise SettingsError(f"{option} has a value that is not NAME=VALUE", USAGE)
-        name, text = found.groups() if found is not None else (value, f"${{{value}}}")
+        name, text = match.groups() if match is not None else (value, f"${{{value}}}")
         settings.setdefault("env" if option == ENV else "headers", {})[name] = text
     else:
         settings[option.removeprefix("--").replace("-", "_")] = value if option == CWD else _seconds(option, value)

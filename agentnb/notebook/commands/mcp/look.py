@@ -71,13 +71,13 @@ def running(session: Session, name: str, others: Iterable[str] = ()) -> ListedSe
 def find_row(session: Session, name: str, others: Iterable[str] = ()) -> ListedServer:
     """Return the server of this name, preferably one that runs. Raises `SettingsError` if there is none."""
     rows = session.servers.listed(folder_of(None))
-    found = sorted((row for row in rows if row.live.server.name == name), key=lambda row: row.live.state != "ready")
-    if not found:
-        known = [*others, *dict.fromkeys(row.live.server.name for row in rows)]
-        what = f"There is no MCP server {told(name, MAX_NAME)}"
-        raise SettingsError(what, (*nearest(name, known), AddServer("NAME", lead="Add one")))
-    live = found[0].live
-    return found[0]._replace(live=session.servers.live(ServerTools(name, server=live.server), live.work_dir))
+    matches = sorted((row for row in rows if row.live.server.name == name), key=lambda row: row.live.state != "ready")
+    if not matches:
+        candidates = [*others, *dict.fromkeys(row.live.server.name for row in rows)]
+        problem = f"There is no MCP server {told(name, MAX_NAME)}"
+        raise SettingsError(problem, (*nearest(name, candidates), AddServer("NAME", lead="Add one")))
+    live = matches[0].live
+    return matches[0]._replace(live=session.servers.live(ServerTools(name, server=live.server), live.work_dir))
 
 
 def names_of(session: Session) -> list[str]:
@@ -87,8 +87,8 @@ def names_of(session: Session) -> list[str]:
 
 def listed_words(session: Session, name: str, words: Callable[[Catalogue], list[str]]) -> list[str]:
     """Return URIs or names that a running server has listed when it started, for tab completion; asks no server."""
-    found = [word for live in session.servers.used if live.server.name == name for word in words(live.catalogue)]
-    return [word for word in dict.fromkeys(found) if told(word, MAX_TARGET) == word and " " not in word]
+    listed = [word for live in session.servers.used if live.server.name == name for word in words(live.catalogue)]
+    return [word for word in dict.fromkeys(listed) if told(word, MAX_TARGET) == word and " " not in word]
 
 
 def _hints(live: LiveServer, catalogue: Catalogue) -> list[str]:

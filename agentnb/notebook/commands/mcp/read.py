@@ -49,11 +49,11 @@ def read_command(session: Session, shell: Any, rest: str) -> None:
 
     contents = session.servers.ask(live, read)
     if line.out:
-        shell.user_ns[line.out] = contents[0].value if len(contents) == 1 else [one.value for one in contents]
+        shell.user_ns[line.out] = contents[0].value if len(contents) == 1 else [content.value for content in contents]
         print(f"{line.out}: {', '.join(map(_described, contents)) or 'nothing'}, from {told(uri, MAX_TARGET)}")
         return
-    for one in contents:
-        _show(one, shell)
+    for content in contents:
+        _show(content, shell)
     if not contents:
         print("The resource is empty")
 
@@ -63,8 +63,8 @@ def prompt_command(session: Session, shell: Any, rest: str) -> None:
     line = _line(rest, shell)
     if len(line.words) < 2:
         raise SettingsError("Which prompt?", PROMPT)
-    name, prompt, *given = line.words
-    arguments = dict(_argument(word) for word in given)
+    name, prompt, *assignments = line.words
+    arguments = dict(_argument(word) for word in assignments)
     live = running(session, name.removeprefix(PREFIX)).live
 
     async def get(client: Client) -> str:
@@ -100,14 +100,14 @@ def _line(rest: str, shell: Any) -> _Line:
 
 def _taken_out(words: list[str]) -> str:
     """Remove ``-o NAME`` from the words and return the name; empty without one."""
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         option, equals, value = word.partition("=")
         if option in ("-o", "--out"):
-            if not equals and place + 1 == len(words):
+            if not equals and index + 1 == len(words):
                 raise SettingsError(f"{option} needs the name of a variable", "Such as: -o text")
-            found = value if equals else words.pop(place + 1)
-            del words[place]
-            return found
+            name = value if equals else words.pop(index + 1)
+            del words[index]
+            return name
     return ""
 
 
