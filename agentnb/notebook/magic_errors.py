@@ -1,4 +1,4 @@
-"""Errors for the person, in one line: what is wrong and what to type next, without agentnb's traceback."""
+"""One-line errors for the person: problem and next command, without agentnb's traceback."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
-    """Show a magic's errors that are meant for the person as one line; they still raise, so that Run All and papermill stop."""
+    """Show a magic's errors as one line; they still raise, so that Run All and papermill stop."""
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -40,14 +40,14 @@ def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def in_one_line(error: E, line: str) -> E:
-    """Return the error, for which IPython will show this line in place of a traceback."""
+    """Return the error, set up so that IPython shows this line instead of a traceback."""
     setattr(error, RENDERER, lambda: [line])
-    error.__context__ = None  # with a group of errors in it, IPython would print the whole traceback instead
+    error.__context__ = None  # an exception group there would make IPython print the whole traceback
     return error
 
 
 def lines_without_our_frames(shell: Any, error: BaseException) -> list[str]:
-    """Return the traceback that IPython shows of an error for the person, without the frames of agentnb.
+    """Return the error's traceback as IPython shows it, without frames of agentnb.
 
     ``%xmode Verbose`` has them all.
     """
@@ -66,7 +66,7 @@ def lines_without_our_frames(shell: Any, error: BaseException) -> list[str]:
             link.__traceback__ = _users_frames(link.__traceback__)
         for link in chain[:-1]:
             following = next((later for later in chain[chain.index(link) + 1 :] if later.__traceback__ is not None), None)
-            link.__cause__ = following  # one that was raised and caught within agentnb says nothing
+            link.__cause__ = following  # errors raised and caught within agentnb are not informative
         lines = shown.structured_traceback(type(error), error, error.__traceback__)
     finally:
         for link, frames, cause, suppresses in kept:
@@ -75,7 +75,7 @@ def lines_without_our_frames(shell: Any, error: BaseException) -> list[str]:
 
 
 def _users_frames(frames: TracebackType | None) -> TracebackType | None:
-    """Return the traceback without frames of agentnb, and without those of libraries that agentnb called."""
+    """Return the traceback without frames of agentnb, and of libraries called by agentnb."""
     kept, is_ours = [], False
     while frames is not None:
         file = frames.tb_frame.f_code.co_filename
@@ -94,15 +94,15 @@ def _quiet(error: E, line: str) -> E:
 
 
 def _hyphenated(option: str, known: list[str]) -> str:
-    """Return the known option that differs only in its hyphens, such as ``--max-rounds`` for ``--max_rounds``."""
+    """Return the known option that differs only in hyphens, such as ``--max-rounds`` for ``--max_rounds``."""
     better = option.replace("_", "-")
     return better if better in known and option not in known else option
 
 
 def parsed(magic: Any, line: str, *, see: str = "") -> Any:
-    """Parse the options of a line; `SettingsError` for unknown ones.
+    """Parse the options of a line. Raises `SettingsError` for unknown ones.
 
-    ``see``: where the options are explained, for a line magic, which has no text below it.
+    ``see``: a reference to the options, for a line magic, which has no text below it.
     """
     options = [option for action in magic.parser._actions for option in action.option_strings]
     line = _UNDERSCORED.sub(lambda match: _hyphenated(match.group(), options), line)

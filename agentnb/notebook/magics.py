@@ -1,4 +1,4 @@
-"""The magics: they parse, call the session and show. They make no decisions."""
+"""The magics: they parse, call the session and show results. They make no decisions."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ from agentnb.session.defaults import ON_STOP, typed_rules
 from agentnb.session.session import Session
 
 MAX_PROMPT = 60
-"""Characters of the prompt in the line that says which run is continued."""
+"""Maximum characters of the prompt in the note about a continued run."""
 
 
 def continued_run(session: Session, variables: Mapping[str, Any], name: str, out: str) -> tuple[Run, str]:
-    """Return the run to continue, and a line that says which; the line is empty for a run that was named.
+    """Return the run to continue, and a note identifying it, empty for a run that was named.
 
     ``name``: a variable that holds a run, the id of a run or a part of it, or empty; ``out``: the variable of ``-o``, or empty.
-    Raises `SettingsError` if there is no such run, or if it has no conversation or has not ended.
+    Raises `SettingsError` for an unknown run, or if it has no conversation or has not ended.
     """
     name = unquoted(name)
     if name:

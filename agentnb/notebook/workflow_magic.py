@@ -52,7 +52,7 @@ from agentnb.workflow.workflow import Workflow
 
 _JSON = re.compile(r'\{\s*["}]')
 NO_FRAME = 1_000_000
-"""No frame is that deep: only the notebook's own variables are put into a line."""
+"""Deeper than any frame, so that only the notebook's own variables are inserted into a line."""
 
 
 @magics_class
@@ -180,9 +180,9 @@ class WorkflowMagics(Magics):
         return plan
 
     def _options(self, line: str) -> tuple[Namespace, str]:
-        """Return the options, and the inputs as they were typed.
+        """Return the options, and the inputs as typed.
 
-        ``{name}`` and ``$name`` are replaced as in every magic, but in JSON left as they are.
+        ``{name}`` and ``$name`` are replaced as in every magic, except in JSON.
         """
         written = parsed(WorkflowMagics.workflow_cell, line).inputs
         options: Namespace = parsed(WorkflowMagics.workflow_cell, self.shell.var_expand(line, depth=NO_FRAME))
@@ -199,7 +199,7 @@ class WorkflowMagics(Magics):
         workflow = Workflow.from_yaml(
             lines, strict=options.strict, agents=agents, tools=tools, inputs=options.inputs
         ).as_typed()
-        # A variable that happens to have the name of an agent of the file is not meant.
+        # A variable with the same name as an agent of the file does not replace it.
         return replace(workflow, agents={name: agent for name, agent in agents.items() if name not in workflow.spec.agents})
 
     def _orchestration(self, workflow: Workflow, options: Namespace) -> tuple[Orchestration, str]:
@@ -232,7 +232,7 @@ class WorkflowMagics(Magics):
         return workflow.orchestration(**arguments), in_notebook(note)
 
     def _earlier(self, options: Namespace) -> Run | None:
-        """Return the run whose outputs ``--rerun-from`` takes; None without that option."""
+        """Return the run whose outputs ``--rerun-from`` uses; None without that option."""
         if not options.rerun_from:
             return None
         earlier = self.shell.user_ns.get(options.out)

@@ -1,4 +1,4 @@
-"""The commands of ``%agent``: one function each, collected in a dict."""
+"""The commands of ``%agent``: a function each, collected in a dict."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from agentnb.tools.toolbox import Toolbox
 
 
 def command(session: Session, shell: InteractiveShell, line: str) -> Any:
-    """Run the command in the line; `SettingsError`, with the most similar commands, if there is no such command."""
+    """Run the line's command. Raises `SettingsError` with the most similar commands for an unknown one."""
     name, _, arguments = line.strip().partition(" ")
     if name in ("", "help"):
         print("\n".join(f"%agent {word:<9} {(do.__doc__ or '').splitlines()[0]}" for word, do in COMMANDS.items()))
@@ -239,4 +239,4 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
 }
 NOW = "--now "
 VERBATIM = frozenset({"say", "answer", "todos", "key", "permissions", "mcp"})
-"""Commands that take free text: ``{x}`` and ``$x`` in it are not replaced by variables."""
+"""Commands with free text, in which ``{x}`` and ``$x`` are not replaced by variables."""

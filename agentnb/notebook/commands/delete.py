@@ -1,4 +1,4 @@
-"""``%agent delete``: deletes the logs of ended runs, after it has shown what that frees and asked."""
+"""``%agent delete``: deletes the logs of ended runs after showing what it frees and asking for confirmation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ OPTIONS = (FAILED, OLDER_THAN)
 USAGE = f"Write: %agent delete ID ..., {OLDER_THAN} 30d, or {FAILED}"
 UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 MAX_SHOWN = 20
-"""Runs that are listed before the question; of more, the number is."""
+"""Maximum runs listed before the question; the others are counted."""
 KEPT = frozenset({"running", "waiting_on_user"})
-"""The states of runs that are never deleted: live ones, and those that wait for an answer, also suspended."""
+"""States of runs that are never deleted: live, or waiting for an answer, even if suspended."""
 _AGE = re.compile(r"(\d{1,5})([hdw])")
 
 
 class Wanted(NamedTuple):
-    """The runs to delete: those of these ids, or all that began before a time or have failed."""
+    """The runs to delete: those with these ids, or all that began before a time or have failed."""
 
     ids: tuple[str, ...]
     before: datetime | None
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
 
 
 def delete_command(session: Session, shell: Any, words: list[str]) -> str:
-    """Delete the runs that the words name, with those nested in them, if the person says yes; return what was done."""
+    """Delete the runs named by the words, with their nested runs, after confirmation; return a report."""
     chosen, kept = _chosen(session, _wanted(session, words))
     if not chosen:
         return "\n".join(filter(None, ["No run is deleted", kept]))
@@ -60,7 +60,7 @@ def _deleted(session: Session, chosen: list[list[RunSummary]]) -> str:
         try:
             freed += session.store.delete(family[0].id, [run.id for run in family[1:]])
             count += 1
-        except StoreError as error:  # it was resumed, or deleted elsewhere, while the person was asked
+        except StoreError as error:  # resumed or deleted elsewhere meanwhile
             refused.append(error.what)
     return "\n".join([f"{counted(count, 'run')} deleted, {file_size(freed)} freed", *refused])
 
@@ -83,7 +83,7 @@ def _wanted(session: Session, words: list[str]) -> Wanted:
 
 
 def _time_before(age: str) -> datetime:
-    """Return the time that is so long ago."""
+    """Return the time of this age."""
     match = _AGE.fullmatch(age)
     if match is None:
         raise SettingsError(f"{OLDER_THAN} {age or 'nothing'} is not an age", f"Write hours, days or weeks: {OLDER_THAN} 30d")
@@ -91,7 +91,7 @@ def _time_before(age: str) -> datetime:
 
 
 def _chosen(session: Session, wanted: Wanted) -> tuple[list[list[RunSummary]], str]:
-    """Return each run to delete, followed by those nested in it, and a line about those that are kept."""
+    """Return each run to delete, followed by its nested runs, and a note on runs that are kept."""
     chosen: list[list[RunSummary]] = []
     kept: list[list[RunSummary]] = []
     nested = set(wanted.ids)
@@ -114,7 +114,7 @@ def _fits(run: RunSummary, wanted: Wanted) -> bool:
 
 
 def has_failed(run: RunSummary) -> bool:
-    """Return whether the run ended by an error, or did not do what it should."""
+    """True if the run ended with an error, or failed its task."""
     return run.status == "failed" or run.outcome == "failed"
 
 

@@ -1,4 +1,4 @@
-"""Guidance sets in cells and commands: found by name, written and shown."""
+"""Guidance sets in cells and commands: lookup, confirmation and display."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentnb.session.session import Session
 
 
 def find_guidance(name: str, session: Session, variables: Mapping[str, Any]) -> GuidanceSet:
-    """Return the set that a cell wrote under this name, the one in the variable of this name, or a built-in one."""
+    """Return the set of this name: written in a cell, held by a variable, or built in."""
     value = variables.get(name)
     return value if isinstance(value, GuidanceSet) and name not in session.sets else session.find_set(name)
 
@@ -25,13 +25,13 @@ def written(made: GuidanceSet) -> str:
 
 
 def set_lines(session: Session) -> list[str]:
-    """Return one line for each set."""
+    """Return a line for each set."""
     sets = [*(session.find_set(name) for name in BUILT_IN), *session.sets.values()]
     return [f"{guidance_set.name:<16} version {guidance_set.version}  {_about(guidance_set)}" for guidance_set in sets]
 
 
 def set_text(one: GuidanceSet, part: str = "") -> str:
-    """Return the whole set, as the Markdown that would write it, or one part of it."""
+    """Return the whole set as the Markdown that would write it, or a part of it."""
     if part:
         return clean(one.parts[part_name(part)])
     return clean(f"{one.name}, version {one.version}\n\n{one.markdown()}")

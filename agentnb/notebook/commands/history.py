@@ -1,4 +1,4 @@
-"""``%agent history``: the runs in the store, as a list whose entries open."""
+"""``%agent history``: the store's runs as a list of expandable entries."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from agentnb.store.summaries import RunSummary, families
 
 SHOWN = 20
 MAX_LISTED = 200
-"""Runs in one list, even if more are requested."""
+"""Maximum runs in a list, even if more are requested."""
 MAX_LEFT_OUT = 200
-"""Characters of the names of files that are no run logs."""
+"""Maximum characters for names of files other than run logs."""
 NESTED, FAILED = "--nested", "--failed"
 KINDS = [
     "failed",
@@ -38,15 +38,14 @@ KINDS = [
     FAILED,
     NESTED,
 ]
-"""Words that tab completion offers."""
+"""Words offered by tab completion."""
 
 
 def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
-    """Show the newest top-level runs that match all of the ``wanted`` words and have each ``--tag``; a leading number sets how
-    many.
+    """Show the newest top-level runs that match all of the ``wanted`` words and have each ``--tag``.
 
-    ``--failed``: those whose outcome is failed, however they ended. With the word ``--nested`` each is followed by the runs
-    nested in it, which may match in its place.
+    A leading number sets how many. ``--failed``: runs whose outcome is failed, however they ended. With ``--nested`` each is
+    followed by its nested runs, which may match in its place.
     """
     most = SHOWN
     with_nested = NESTED in wanted
@@ -75,7 +74,7 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
 
 
 def _tags(wanted: list[str]) -> tuple[set[str], list[str]]:
-    """Return the tags that were asked for with ``--tag``, and the other words."""
+    """Return the tags requested with ``--tag``, and the other words."""
     tags, others, words = set(), [], iter(wanted)
     for word in words:
         option, equals, value = word.partition("=")
@@ -89,15 +88,15 @@ def _tags(wanted: list[str]) -> tuple[set[str], list[str]]:
 
 
 def as_known_here(session: Session) -> Iterator[RunSummary]:
-    """Yield the summary of each top-level run in the store, newest first."""
+    """Yield the summaries of top-level runs in the store, newest first."""
     return (family[0] for family in families_known_here(session))
 
 
 def families_known_here(session: Session, left_out: list[str] | None = None) -> Iterator[list[RunSummary]]:
-    """Yield the summaries of each top-level run and of those nested in it.
+    """Yield the summaries of each top-level run and its nested runs.
 
-    A run that is live in this kernel has the state that it has here, whatever its log says so far. The names of files that are
-    no run logs are appended to ``left_out``.
+    Runs that are live in this kernel have their current state, whatever their log says so far. Names of files other than run
+    logs are appended to ``left_out``.
     """
     live_runs = {live.run_id: live.run for live in session.running()}
     summaries = session.store.each_summary(left_out)
@@ -106,7 +105,7 @@ def families_known_here(session: Session, left_out: list[str] | None = None) -> 
 
 
 def _as_live(one: RunSummary, run: Run) -> RunSummary:
-    """Return the summary of a run of this kernel with its state of now."""
+    """Return the summary of this kernel's run with its current state."""
     return one._replace(status=run.status, stop_reason=run.stop_reason or "running", paused=not run.waiting)
 
 
@@ -123,7 +122,7 @@ def _told(session: Session, found: list[RunSummary], wanted: list[str], most: in
 
 
 def _opened(session: Session, run_id: str) -> Html:
-    """Return the run, or why it cannot be shown: one damaged log must not break the list."""
+    """Return the run, or the reason it cannot be shown: a damaged log must not break the list."""
     live = next((live for live in session.running() if live.run_id == run_id), None)
     try:
         return compact_html(live.run if live is not None else session.store.load(run_id))

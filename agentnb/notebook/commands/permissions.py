@@ -1,4 +1,4 @@
-"""``%agent permissions``: lists the rules of live runs and what was allowed always, and takes it back."""
+"""``%agent permissions``: lists the rules of live runs and the grants, and withdraws grants."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from agentnb.settings import agent_mode
 
 VERBS = ("allow", "withdraw")
 _MADE = {BETWEEN_CELLS: ", made while none of your cells ran"}
-"""Words on who gave a grant, where it was not the person."""
+"""Words on the giver of a grant, if other than the person."""
 
 
 class AlwaysAllowed(NamedTuple):
-    """Calls that were allowed always."""
+    """A grant for calls."""
 
     rule: str
     reach: str
-    """How far it reaches, in words."""
+    """Its reach in words."""
     withdraw: Callable[[], None]
 
 
 def permissions_command(session: Session, rest: str, variables: Mapping[str, Any]) -> str:
-    """Make the change that the words ask for, and return the list as it is then. ``variables``: those of the notebook."""
+    """Make the requested change, and return the updated list. ``variables``: the notebook's."""
     verb, _, rule = rest.partition(" ")
     rule = rule.strip().strip("\"'")
     if verb and verb not in VERBS:
@@ -46,7 +46,7 @@ def permissions_command(session: Session, rest: str, variables: Mapping[str, Any
 
 
 def always_allowed(session: Session) -> list[AlwaysAllowed]:
-    """Return what was allowed always: in the session, in its live runs, then in runs that may be resumed."""
+    """Return the grants: of the session, of its live runs, then of runs that may be resumed."""
     allowed = [
         AlwaysAllowed(
             grant["rule"] or grant["tool"],

@@ -22,7 +22,7 @@ from agentnb.session.session import Session
 
 
 def replay_named(session: Session, variables: dict[str, Any], options: Any) -> Replay:
-    """Replay the run that is named, put the replay into a variable, and return it to be shown."""
+    """Replay the named run, store the replay in a variable, and return it for display."""
     out = check_variable(options.out)
     run = _run(unquoted(options.name), session, variables)
     replayed = replay(
@@ -59,7 +59,7 @@ def _detectors(name: str, variables: Mapping[str, Any]) -> Any:
 
 
 def replay_words_after(before: list[str], fragment: str, session: Session, variables: Mapping[str, Any]) -> list[str]:
-    """Return what completes a word of ``%replay``: runs, examples and options, or the choices of an option."""
+    """Return completions for ``%replay``: runs, examples and options, or the choices of an option."""
     choices = {
         ("-g", "--guidance"): [*BUILT_IN, *session.sets],
         ("-p", "--policy"): [*NAMED],

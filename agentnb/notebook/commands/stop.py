@@ -1,4 +1,4 @@
-"""``%agent stop``: ends live runs and experiments, and names those that stay live."""
+"""``%agent stop``: ends live runs and experiments, and names the remaining live ones."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from agentnb.session.session import Session
 from agentnb.store.store import bare_id
 
 PATIENCE = 5.0
-"""Seconds that ``%agent stop`` waits for the end of runs, so that the next cell can continue them."""
+"""Seconds that ``%agent stop`` waits for runs to end, so that the next cell can continue them."""
 ALL = "--all"
 MAX_PROMPT = 40
-"""Characters of a prompt beside the id of a live run."""
+"""Maximum characters of a prompt beside a live run's id."""
 MAX_LIVE = 10
-"""Live runs that are named; further ones are counted."""
+"""Maximum live runs named; the others are counted."""
 
 
 def stop_command(session: Session, rest: str) -> str:
-    """Stop the newest run, the one whose id the line holds, or all, and return what has ended and what is still live."""
+    """Stop the newest run, the run with the line's id, or all; return what has ended and what is still live."""
     chosen: list[LiveRun | Control] = [*session.experiments(), *session.running()] if rest == ALL else [steered(session, rest)]
     if not chosen:
         raise SettingsError("Nothing is running", "%agent history lists past runs")
@@ -39,7 +39,7 @@ def stop_command(session: Session, rest: str) -> str:
 
 
 def steered(session: Session, part_of_id: str) -> LiveRun | Control:
-    """Return the newest live run or experiment, or the one whose id contains this part."""
+    """Return the newest live run or experiment, or the one whose id contains ``part_of_id``."""
     if not part_of_id:
         return session.newest()
     matches = [control for control in session.experiments() if bare_id(part_of_id) in control.id]
@@ -47,7 +47,7 @@ def steered(session: Session, part_of_id: str) -> LiveRun | Control:
 
 
 def live_run(session: Session, part_of_id: str) -> LiveRun:
-    """Return the newest live run, or the live run whose id contains this part."""
+    """Return the newest live run, or the one whose id contains ``part_of_id``."""
     if not part_of_id:
         return session.current()
     matches = [live for live in session.running() if bare_id(part_of_id) in live.run_id]
@@ -61,14 +61,14 @@ def live_run(session: Session, part_of_id: str) -> LiveRun:
 
 
 def _stopped(live: LiveRun, told: int) -> list[str]:
-    """Return how the run ended, and the warnings since the first ``told``: of a tool that could not be stopped at once."""
+    """Return the run's end, and its warnings after the first ``told``, about tools that could not be stopped at once."""
     ended = f"Run {live.run_id} is stopped. {continue_hint(live.run)}"
     line = ended if live.done else f"Stopping run {live.run_id}. See %agent status"
     return [line, *(clean(note.worded(NOTEBOOK)) for note in live.run.warned[told:])]
 
 
 def _still_live(session: Session, stopped: Sequence[LiveRun | Control]) -> list[str]:
-    """Return a line that names the runs and experiments that go on."""
+    """Return a line naming the runs and experiments in progress."""
     live: list[LiveRun | Control] = [*session.experiments(), *session.running()]
     others = [item for item in live if not any(item is ended for ended in stopped)]
     if not others:

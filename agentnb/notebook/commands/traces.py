@@ -1,4 +1,4 @@
-"""``%traces``: reads traces of any format, says what was read, and shows them in the trace browser."""
+"""``%traces``: reads traces of any format, reports them, and shows them in the trace browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentnb.session.session import Session
 from agentnb.store.store import Store
 
 MAX_PROBLEMS = 5
-"""Files left out that are named; of more, only the count is."""
+"""Maximum skipped files named; the others are counted."""
 OPTIONS = ("--out", "--loose", "--import", "--existing")
 NAME = "runs"
 WHAT_THEY_DO = {
@@ -33,9 +33,9 @@ WHAT_THEY_DO = {
 
 
 def show_traces(session: Session, shell: Any, options: Any, line: str) -> Browser | None:
-    """Read the traces, put them into a variable, say what was read, and return their browser.
+    """Read the traces, store them in a variable, print a report, and return their browser.
 
-    ``options``: ``path``, ``out``, ``loose``, ``do_import``, ``existing``; ``line`` is what was typed.
+    ``options``: ``path``, ``out``, ``loose``, ``do_import``, ``existing``; ``line``: as typed.
     """
     out = check_variable(options.out or NAME)
     if options.existing and not options.do_import:
@@ -57,7 +57,7 @@ def show_traces(session: Session, shell: Any, options: Any, line: str) -> Browse
 
 
 def _read(path: str, session: Session, shell: Any, *, loose: bool) -> Runs:
-    """Return the runs of a path, or of the session's store, or raise an error that says what to type in a notebook."""
+    """Return the runs of a path, or of the session's store. Errors have notebook commands as advice."""
     if path and not (is_there(path) or has_magic(path)):
         raise SettingsError(f"There is no file {path}", near(path, FILES) or f"Examples: {', '.join(FILES)}")
     try:
@@ -75,7 +75,7 @@ def _told(runs: Runs, path: str, session: Session) -> str:
 
 
 def _imported(runs: Runs, store: Store, existing: str, line: str) -> str:
-    """Copy the runs into the store, and return what became of them; `SettingsError` asks what to do with those it has."""
+    """Copy the runs into the store, and return a report. Raises `SettingsError` if the choice for existing runs is missing."""
     stored_count = sum(store.has(run.id) for run in runs)
     if stored_count and not existing:
         ways = "; ".join(f"%traces {line} --existing {choice} ({effect})" for choice, effect in WHAT_THEY_DO.items())
@@ -97,7 +97,7 @@ def _counts(done: list[Imported]) -> str:
 
 
 def words_after(before: list[str], fragment: str) -> list[str]:
-    """Return what completes a word of ``%traces``: examples, files and options, or the choices of an option."""
+    """Return completions for ``%traces``: examples, files and options, or the choices of an option."""
     if before and before[-1] == "--existing":
         return [*CHOICES]
     if before and before[-1] in ("-o", "--out"):
@@ -108,7 +108,7 @@ def words_after(before: list[str], fragment: str) -> list[str]:
 
 
 def _files(fragment: str) -> list[str]:
-    """Return the files and folders whose paths begin so; hidden ones only if asked for."""
+    """Return files and folders with this path prefix; hidden ones only if the prefix begins with a dot."""
     folder, _, name = fragment.rpartition("/")
     start = f"{folder}/" if folder or fragment.startswith("/") else ""
     try:

@@ -1,4 +1,4 @@
-"""MCP servers by the words that people type: those that are configured, and the tools of those that are connected."""
+"""MCP servers by the words that people type: configured servers, and tools of connected ones."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from agentnb.tools.mcp.server_tool import found_tools
 
 
 def server_words(session: Session) -> list[str]:
-    """Return the words for servers that are configured."""
+    """Return the words for configured servers."""
     return [ServerTools(name).word for name in session.servers.configuration.known]
 
 
 def tool_words(session: Session) -> list[str]:
-    """Return the words for single tools of the servers that are connected; a name with a space or a comma cannot be typed."""
+    """Return the words for single tools of connected servers, except for names with spaces or commas, which cannot be typed."""
     names = session.servers.configuration.known
     words = {
         ServerTools(live.server.name, tool.name).word
@@ -29,14 +29,14 @@ def tool_words(session: Session) -> list[str]:
 
 
 def specs_of(session: Session, item: ServerTools) -> list[ToolSpec]:
-    """Return the tools of a server as models see them; none if no run has connected to it yet."""
+    """Return the tools of a server as models see them; empty if no run has connected to it yet."""
     live = next((server for server in session.servers.used if _is_meant(server, item) and server.tools), None)
     usable = () if live is None else found_tools(live, live.tools).usable
     return [tool.spec for tool in usable if tool.is_of(item)]
 
 
 def shown_later(items: Iterable[ServerTools]) -> list[str]:
-    """Return a line for each of these items, whose tools are not known before a run has connected."""
+    """Return a line for each of these items, whose tools are unknown until a run connects."""
     return [f"{item.word}: the tools of this server come when the run starts" for item in items]
 
 

@@ -41,7 +41,7 @@ from agentnb.session.session import Session
 
 PANEL = "_agentnb_panel"
 LISTED = 30
-"""Newest runs, shown in the list."""
+"""Maximum runs shown in the list, the newest."""
 WITHOUT_KERNEL = (
     "The agentnb panel starts runs without a cell. It needs its kernel: run this cell to show it again. "
     "%agent history lists past runs."
@@ -53,13 +53,13 @@ Message = dict[str, Any]
 def panel() -> Panel:
     """Return the panel of this kernel: write a prompt, choose a model, tools and guidance, and start; the runs are beside it.
 
-    There is one per kernel, however often you call this: each place shows the same, and nothing typed is lost. Its runs belong
-    to the session: ``%agent status``, ``%agent history`` and ``%%agent --continue`` know them, and a run that has ended is put
-    in the variable ``run``. Plain tools run in threads, as with ``%%agent --background``, and what they print appears below the
-    cell that showed the panel last. ``{{ name }}`` in the prompt is replaced by that variable.
+    There is one per kernel, however often you call this: every copy shows the same, and nothing typed is lost. Its runs belong
+    to the session: ``%agent status``, ``%agent history`` and ``%%agent --continue`` know them, and a finished run is put in the
+    variable ``run``. Plain tools run in threads, as with ``%%agent --background``, and their output appears below the cell that
+    showed the panel last. ``{{ name }}`` in the prompt is replaced by that variable.
 
-    A saved notebook opened without its kernel shows a sentence in place of the panel; JupyterLab itself says "model not
-    found" there, which no widget can prevent. Raises `SettingsError` outside a notebook.
+    A saved notebook opened without its kernel shows a sentence in place of the panel; JupyterLab itself says "model not found"
+    there, which no widget can prevent. Raises `SettingsError` outside a notebook.
     """
     shell: Any = get_ipython()
     if shell is None:
@@ -76,7 +76,7 @@ def panel() -> Panel:
 
 
 class _Watcher:
-    """Passes what a run does on to its card, and has it listed when it begins."""
+    """Passes a run's events on to its card, and updates the list when it begins."""
 
     shows_prints = True
 
@@ -115,16 +115,16 @@ class Panel:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be shown."""
+        """True if it can be shown."""
         return self._widgets.is_open
 
     def shown_from_here(self) -> None:
-        """Send what the tools of the next runs print to the cell that calls this."""
+        """Route the next runs' tool output to the calling cell."""
         self._context = copy_context()
         self._look({})
 
     def close(self) -> None:
-        """Remove the panel from the kernel and from all pages. Its runs continue."""
+        """Remove the panel from the kernel and all pages. Its runs continue."""
         if self.is_open:
             self._worker.end()
             self._area.show(None)
@@ -150,7 +150,7 @@ class Panel:
             widget.error = ""
         try:
             action(message)
-        except Exception as broken:  # also from an object of the person's own, or a message that our panel did not send
+        except Exception as broken:  # including the person's own objects, and messages from other senders
             widget.error = error_told(broken, "An action of the panel")
         widget.send({"kind": "heard", "id": message.get("id")})
 
@@ -177,7 +177,7 @@ class Panel:
         threading.Thread(target=self._wait_for, args=(live,), name="agentnb-panel-wait", daemon=True).start()
 
     def _agent(self, message: Message) -> tuple[Agent, str]:
-        """Return the agent with the chosen options, and a note; the rest is as in a cell without options."""
+        """Return the agent with the chosen options, and a note; everything else is as in a cell without options."""
         chosen = AgentOptions(str(message.get("model") or ""), _tools(message), str(message.get("guidance") or ""))
         return make_agent(chosen, self._session, self._shell.user_ns)
 
@@ -194,7 +194,7 @@ class Panel:
     # The list, and what is opened from it
 
     def _look(self, message: Message) -> None:
-        """Update the choices; and the list, if other runs have started or ended since it was made."""
+        """Update the choices, and the list if runs have started or ended since."""
         if self._state() != self._seen:
             self._list_runs()
         self._widgets.form.offers = available_choices(self._session, self._shell.user_ns, self._used)

@@ -1,4 +1,4 @@
-"""``%agent mcp add``, ``load`` and ``remove``: the servers that the session knows."""
+"""``%agent mcp add``, ``load`` and ``remove``: the session's configured servers."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ ADD_OPTIONS = {
     MAX_SECONDS: "SECONDS",
     ROOTS: "FOLDER",
 }
-"""The options, with what follows each."""
+"""The options with their values' placeholders."""
 END = "--"
-"""Ends the options: what follows belongs to the command."""
+"""Ends the options; the following words belong to the command."""
 USAGE = "Write: %agent mcp add [OPTIONS] NAME COMMAND ..., or NAME URL. Options: " + ", ".join(
     f"{option} {value}" for option, value in ADD_OPTIONS.items()
 )
 IN_THE_NOTEBOOK = "A value that is written here stays in the notebook. ${NAME} stands for an environment variable"
 _ASSIGNMENTS = {ENV: re.compile(r"([^=\s]+)=(.*)", re.DOTALL), HEADER: re.compile(r"([^=:\s]+)(?:=|:\s*)(.*)", re.DOTALL)}
-"""What env and headers are written as; a header also as a request has it: ``Authorization: Bearer ...``."""
+"""Syntax of env and headers; a header may also be written as in a request: ``Authorization: Bearer ...``."""
 
 
 def add_command(session: Session, shell: Any, rest: str) -> None:
@@ -76,14 +76,14 @@ def remove_command(session: Session, shell: Any, rest: str) -> None:
 def _words(rest: str) -> list[str]:
     try:
         return shlex.split(rest)
-    except ValueError as error:  # the line may hold a value that nobody should see
+    except ValueError as error:  # the line may contain a secret
         raise SettingsError(f"{error} in this line", "Close it, or leave it out") from None
 
 
 def _read(typed: list[str]) -> MCPServer:
-    """Return the server that the words describe.
+    """Return the server described by the words.
 
-    Options come before the command, whose own words are left alone; an address has none, so options may follow it.
+    Options precede the command, whose own words are left alone; an address has no words of its own, so options may follow it.
     """
     words, settings, remaining = list[str](), dict[str, Any](), [*typed]
     is_ended = False
@@ -94,8 +94,8 @@ def _read(typed: list[str]) -> MCPServer:
             is_ended = True
         elif is_ended or in_command or not word.startswith("-"):
             if word.partition("=")[0] in ADD_OPTIONS and not is_ended:
-                what = f"{word.partition('=')[0]} stands behind the command"
-                raise SettingsError(what, f"Write it before the name; after {END} it is an argument of the command")
+                mistake = f"{word.partition('=')[0]} stands behind the command"
+                raise SettingsError(mistake, f"Write it before the name; after {END} it is an argument of the command")
             words.append(word)
         else:
             _take_option(settings, word, remaining)
@@ -116,7 +116,7 @@ def _read(typed: list[str]) -> MCPServer:
 
 
 def _take_option(settings: dict[str, Any], word: str, left: list[str]) -> None:
-    """Take an option with its value, which may be the next word, into the settings of the server."""
+    """Add an option with its value, which may be the next word, to the server's settings."""
     option, equals, value = word.partition("=")
     if option not in ADD_OPTIONS:
         raise SettingsError(f"%agent mcp add has no option {option}", (*near(option, ADD_OPTIONS),))

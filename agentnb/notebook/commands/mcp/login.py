@@ -1,4 +1,4 @@
-"""``%agent mcp login``: the person logs in to a server in the browser."""
+"""``%agent mcp login``: logs in to a server in the browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``%agent mcp read`` and ``prompt``: a resource or a prompt of a server, shown or put into a variable."""
+"""``%agent mcp read`` and ``prompt``: shows a server's resource or prompt, or stores it in a variable."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from mcp import Client
 
 MAX_PRINTED = 20_000
-"""Characters of a text that are shown."""
+"""Maximum characters shown of a text."""
 READ = "Write: %agent mcp read SERVER URI -o VARIABLE; %agent mcp SERVER lists the resources"
 PROMPT = "Write: %agent mcp prompt SERVER PROMPT NAME=VALUE -o VARIABLE; %agent mcp SERVER lists the prompts"
 
 
 class _Line(NamedTuple):
-    """The words of a line, and the variable that gets the result."""
+    """The words of a line, and the variable for the result."""
 
     words: list[str]
     out: str
@@ -88,7 +88,7 @@ def _argument(word: str) -> tuple[str, str]:
 
 
 def _line(rest: str, shell: Any) -> _Line:
-    """Return the words of the line, in which ``{x}`` is replaced by that variable."""
+    """Return the words of the line, with ``{x}`` replaced by that variable."""
     try:
         words = shlex.split(rest)
     except ValueError as error:
@@ -99,7 +99,7 @@ def _line(rest: str, shell: Any) -> _Line:
 
 
 def _taken_out(words: list[str]) -> str:
-    """Remove ``-o NAME`` from the words and return the name; empty without one."""
+    """Remove ``-o NAME`` from the words and return the name, or ""."""
     for index, word in enumerate(words):
         option, equals, value = word.partition("=")
         if option in ("-o", "--out"):
@@ -112,7 +112,7 @@ def _taken_out(words: list[str]) -> str:
 
 
 def _show(one: Contents, shell: Any) -> None:
-    """Show a text or a picture; of anything else say what it is: content of a stranger is never HTML here."""
+    """Show a text or a picture, and for anything else its type: third-party content is never rendered as HTML."""
     if isinstance(one.value, str):
         _print(one.value)
         return
