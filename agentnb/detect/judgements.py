@@ -99,25 +99,25 @@ class Judgements(msgspec.Struct, gc=False):
         """Return the rounds that began for these reasons since the model last called a tool, or the person spoke."""
         return _count_of(self.reasons.since_call, reasons)
 
-    def _count_calls(self, one: WorkflowRound, worked: bool) -> None:
+    def _count_calls(self, run_round: WorkflowRound, worked: bool) -> None:
         is_work, blocked = worked, True
-        for record in one.records:  # a plain loop: it runs in every round
+        for record in run_round.records:  # a plain loop: it runs in every round
             is_work = is_work or record.role == "work"
             blocked = blocked and record.result is not None and record.result.error_code == DUPLICATE
-        self.planning_only = 0 if is_work or one.completed else self.planning_only + 1
+        self.planning_only = 0 if is_work or run_round.completed else self.planning_only + 1
         self.all_blocked = self.all_blocked + 1 if blocked else 0
         if self.planning_only <= 1:
-            self.planning_since = one.index
+            self.planning_since = run_round.index
         if self.all_blocked <= 1:
-            self.blocked_since = one.index
+            self.blocked_since = run_round.index
         if worked:
             self.reasons.since_progress.clear()
         self.reasons.since_call.clear()
 
-    def _count_batch(self, one: WorkflowRound) -> None:
+    def _count_batch(self, run_round: WorkflowRound) -> None:
         # The call window handles a single call.
-        batch = sorted([call_key(record.call) for record in one.records]) if len(one.records) > 1 else ()
-        if one.records:
+        batch = sorted([call_key(record.call) for record in run_round.records]) if len(run_round.records) > 1 else ()
+        if run_round.records:
             self.same_batch = self.same_batch + 1 if batch and batch == self._batch else 0
         self._batch = batch
 
@@ -197,16 +197,16 @@ def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> 
         self._count_batch(finished)
 
 
-def _worked_since(self: Judgements, one: WorkflowRound) -> bool:
+def _worked_since(self: Judgements, run_round: WorkflowRound) -> bool:
     """True if work ran after the round's last list change that ended a todo."""
-    return any(record.is_work and record.ran for record in one.records[self._todos_before[-1][0] :])
+    return any(record.is_work and record.ran for record in run_round.records[self._todos_before[-1][0] :])
 
 
-def _judge_guidance(self: Judgements, run: RunFacts, one: WorkflowRound, worked: bool) -> None:
-    facts = _facts(self, run, one, worked)
+def _judge_guidance(self: Judgements, run: RunFacts, run_round: WorkflowRound, worked: bool) -> None:
+    facts = _facts(self, run, run_round, worked)
     verdicts = []
-    for guidance in one.guidance:
-        again = guidance.about and self.failures.failed_again(one, guidance.about)
+    for guidance in run_round.guidance:
+        again = guidance.about and self.failures.failed_again(run_round, guidance.about)
         verdict = judged(guidance, replace(facts, failed_again=again) if guidance.about else facts)
         verdicts.append(verdict)
         if verdict.followed is not None:
@@ -228,45 +228,45 @@ def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts)
     self._answers.clear()
 
 
-def _facts(self: Judgements, run: RunFacts, one: WorkflowRound, worked: bool) -> RoundFacts:
+def _facts(self: Judgements, run: RunFacts, run_round: WorkflowRound, worked: bool) -> RoundFacts:
     """Return the facts of a finished round; the counts are still those of the rounds before."""
     failures, todos = self.failures, self._todos
     called, failed, repeats = self.called, bool(failures.tools), self.said_before is not None
-    answered = not called and bool(one.text.strip())
+    answered = not called and bool(run_round.text.strip())
     acted = worked_anew = False
-    for record in one.records:  # a plain loop: it runs in every round
-        if record.role == "work" and not _is_repeat(self, record, one, run):
+    for record in run_round.records:  # a plain loop: it runs in every round
+        if record.role == "work" and not _is_repeat(self, record, run_round, run):
             acted, worked_anew = True, worked_anew or record.ran
     begun, beside, planned = _changes(self) if self._todos_before else (False, False, False)
-    violations = one.todo_violations
+    violations = run_round.todo_violations
     return RoundFacts(
-        one.reply is not None and one.stop_reason != "broken_off",
+        run_round.reply is not None and run_round.stop_reason != "broken_off",
         called,
         answered,
         worked,
-        one.completed != (),
-        one.blocked != (),
+        run_round.completed != (),
+        run_round.blocked != (),
         bool(violations) and any(violation.rule == UNTRACKED_WORK for violation in violations),
-        "complete" in one.signals,
+        "complete" in run_round.signals,
         repeats,
-        failed and failures.made_again(one),
-        failed and failures.failed_again(one),
-        failed and failures.completed_unfinished(one),
+        failed and failures.made_again(run_round),
+        failed and failures.failed_again(run_round),
+        failed and failures.completed_unfinished(run_round),
         answered and all_open_are_blocked(todos),
         acted=acted,
         worked_anew=worked_anew,
-        marked=one.completed != () and (self._work_since_mark or worked),
+        marked=run_round.completed != () and (self._work_since_mark or worked),
         begun=begun and not beside,
         begun_beside=beside,
         planned=planned,
-        named_failure=answered and failed and failures.named(one.text),
+        named_failure=answered and failed and failures.named(run_round.text),
         left_unfinished=answered and not failures.unfinished.isdisjoint(_in_progress(todos)),
         concluded=answered and not repeats and not has_open(todos),
-        told_results=answered and not repeats and _uses_results(one, run),
+        told_results=answered and not repeats and _uses_results(run_round, run),
     )
 
 
-def _is_repeat(self: Judgements, record: CallRecord, one: WorkflowRound, run: RunFacts) -> bool:
+def _is_repeat(self: Judgements, record: CallRecord, run_round: WorkflowRound, run: RunFacts) -> bool:
     """True if a call was made in an earlier round with the same result, or blocked because of that.
 
     While todos are open, a failure may be retried once in a later round than the next.
@@ -278,7 +278,7 @@ def _is_repeat(self: Judgements, record: CallRecord, one: WorkflowRound, run: Ru
         return True
     if run.calls.counts.get(key, 0) < 2 or (result.is_error and has_open(self._todos)):
         return False
-    own = {call.call.id for call in one.records}
+    own = {call.call.id for call in run_round.records}
     before = (run.calls.results.get(call.call_id) for call in run.calls.executed if call.key == key and call.call_id not in own)
     return any(call is not None and (call.parts, call.is_error) == (result.parts, result.is_error) for call in before)
 
@@ -287,11 +287,11 @@ def _in_progress(todos: Iterable[Todo]) -> set[int]:
     return {todo.id for todo in todos if todo.status == "in-progress"}
 
 
-def _uses_results(one: WorkflowRound, run: RunFacts) -> bool:
+def _uses_results(run_round: WorkflowRound, run: RunFacts) -> bool:
     """True if an answer uses a word of the previous round's work results that the prompt lacks, or no such word exists."""
-    records = run.rounds[one.index - 1].records if one.index else ()
+    records = run.rounds[run_round.index - 1].records if run_round.index else ()
     texts = [record.result.text[:MAX_COMPARED].lower() for record in records if record.is_work and record.result is not None]
-    prompt, answer = run.prompt.lower(), {*_WORDS.findall(one.text.lower())}
+    prompt, answer = run.prompt.lower(), {*_WORDS.findall(run_round.text.lower())}
     if not any(word in text for word in answer for text in texts):
         # The answer uses no result. Usually the results' first words already show that the prompt lacks some of them.
         words = (match[0] for text in texts for match in _WORDS.finditer(text))

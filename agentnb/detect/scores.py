@@ -133,14 +133,14 @@ def best_length(runs: Iterable[Labelled]) -> int:
     )
 
 
-def _outcome(one: Labelled, detector: Detectors, families: set[str]) -> Outcome:
-    matching: list[Finding] = [finding for finding in findings(one.run, detector) if finding.family in families]
-    return Outcome(one, bool(matching), frozenset([finding.last for finding in matching]))
+def _outcome(example: Labelled, detector: Detectors, families: set[str]) -> Outcome:
+    matching: list[Finding] = [finding for finding in findings(example.run, detector) if finding.family in families]
+    return Outcome(example, bool(matching), frozenset([finding.last for finding in matching]))
 
 
-def _by_length(one: Labelled, threshold: int) -> Outcome:
-    fires = len(one.run.rounds) >= threshold
-    return Outcome(one, fires, frozenset([threshold - 1] if fires else []))
+def _by_length(example: Labelled, threshold: int) -> Outcome:
+    fires = len(example.run.rounds) >= threshold
+    return Outcome(example, fires, frozenset([threshold - 1] if fires else []))
 
 
 def _by_group(outcomes: list[Outcome]) -> list[tuple[str, list[Outcome]]]:

@@ -128,9 +128,9 @@ def timeline(run: RunFacts, presets: Presets = (DEFAULT,)) -> pd.DataFrame:
     )
 
 
-def _merged(name: str, found: Iterable[Finding]) -> list[Detection]:
+def _merged(name: str, findings: Iterable[Finding]) -> list[Detection]:
     merged: dict[tuple[str, int], Detection] = {}
-    for finding in found:
+    for finding in findings:
         key = finding.rule, finding.first
         before = merged.get(key)
         first_seen, times = (finding.last, 1) if before is None else (before.made, before.times + 1)

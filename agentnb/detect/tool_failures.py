@@ -72,16 +72,16 @@ class ToolFailures(msgspec.Struct, gc=False):
         if one.reply is not None:
             self.in_a_row = self._rows(one)
 
-    def _rows(self, one: WorkflowRound) -> dict[str, int]:
+    def _rows(self, run_round: WorkflowRound) -> dict[str, int]:
         """Return the rows after this round. A blocked or interrupted call leaves its tool's row as it is."""
         rows: dict[str, int] = {}
-        for record in one.records:
+        for record in run_round.records:
             before = self.in_a_row.get(record.call.name, 0)
             if is_failure(record):
                 rows[record.call.name] = before + 1
             elif before and not record.success:
                 rows.setdefault(record.call.name, before)
-        for record in one.records:
+        for record in run_round.records:
             if record.success:
                 rows.pop(record.call.name, None)
         return rows
@@ -118,6 +118,6 @@ class ToolFailures(msgspec.Struct, gc=False):
         self.in_a_row = {}
 
 
-def _work_of(one: WorkflowRound) -> Sequence[CallRecord]:
+def _work_of(run_round: WorkflowRound) -> Sequence[CallRecord]:
     """Return a round's calls other than list updates, or all calls if it has no others."""
-    return [record for record in one.records if record.is_work] or one.records
+    return [record for record in run_round.records if record.is_work] or run_round.records

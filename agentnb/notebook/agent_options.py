@@ -109,6 +109,6 @@ def _model(session: Session, context: ContextType | None, before: Run | None) ->
     return name, (Plain(sentence), Plain(f"Name one with %agent defaults {context.profile}=MODEL"))
 
 
-def _without_limits(given: Mapping[str, Any]) -> dict[str, Any]:
+def _without_limits(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return a cell's settings; a limit cancelled there also overrides the context's."""
-    return {name: NO_LIMIT if value is None and name in LIMITS else value for name, value in given.items()}
+    return {name: NO_LIMIT if value is None and name in LIMITS else value for name, value in settings.items()}

@@ -125,9 +125,9 @@ class DeferredMagic:
 setattr(DeferredMagic, MAGIC_NO_VAR_EXPAND_ATTR, True)
 
 
-def _at(place: str) -> Any:
+def _at(location: str) -> Any:
     """Return the object at ``MODULE:NAME``."""
-    module, _, name = place.partition(":")
+    module, _, name = location.partition(":")
     return getattr(import_module(module), name)
 
 
@@ -262,12 +262,12 @@ def _register_views(shell: InteractiveShell, undo: list[Callable[[], object]]) -
     undo += [partial(_forget_view, formatter, RUNS) for formatter in (plain, display.mimebundle_formatter)]
 
 
-def _view(place: str, value: Any, **_include_and_exclude: Any) -> Any:
-    return _at(place)(value)
+def _view(location: str, value: Any, **_include_and_exclude: Any) -> Any:
+    return _at(location)(value)
 
 
-def _print(place: str, value: Any, printer: Any, cycle: bool) -> None:
-    printer.text(_view(place, value))
+def _print(location: str, value: Any, printer: Any, cycle: bool) -> None:
+    printer.text(_view(location, value))
 
 
 def _forget_view(formatter: Any, named: tuple[str, ...]) -> None:

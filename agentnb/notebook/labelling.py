@@ -188,9 +188,9 @@ class Labeller:
         self._since = perf_counter()
         self._show()
 
-    def _save(self, place: int, value: Value | None, word: str, seconds: float | None) -> None:
+    def _save(self, index: int, value: Value | None, word: str, seconds: float | None) -> None:
         """Append the label to the file; None removes the run's label. Updates the run's outcome."""
-        (run, reminder, _), key = self.subjects[place], self.subjects[place].key
+        (run, reminder, _), key = self.subjects[index], self.subjects[index].key
         took = None if seconds is None else round(seconds, 1)
         append_label(self.path, Label(run.id, value, took, datetime.now(UTC), self.who, word, reminder))
         self._words[key] = word
@@ -200,10 +200,10 @@ class Labeller:
             self.given[key] = value
         run.set_labels(assessments_by_run(read_labels(self.path)).get(run.id, ()))
 
-    def _next_open(self, place: int) -> int:
-        """Return the next unlabelled run, wrapping around; without one, ``place``."""
-        indexes = [*range(place + 1, len(self.subjects)), *range(max(0, place))]
-        return next((index for index in indexes if self.subjects[index].key not in self.given), max(0, place))
+    def _next_open(self, start: int) -> int:
+        """Return the next unlabelled run after ``start``, wrapping around; without one, ``start``."""
+        indexes = [*range(start + 1, len(self.subjects)), *range(max(0, start))]
+        return next((index for index in indexes if self.subjects[index].key not in self.given), max(0, start))
 
     # The widget
 

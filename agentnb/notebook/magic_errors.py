@@ -93,10 +93,10 @@ def _quiet(error: E, line: str) -> E:
     return error if RENDERER in vars(error) or isinstance(error, ExpectationFailed) else in_one_line(error, line)
 
 
-def _hyphenated(option: str, known: list[str]) -> str:
+def _hyphenated(option: str, options: list[str]) -> str:
     """Return the known option that differs only in hyphens, such as ``--max-rounds`` for ``--max_rounds``."""
     better = option.replace("_", "-")
-    return better if better in known and option not in known else option
+    return better if better in options and option not in options else option
 
 
 def parsed(magic: Any, line: str, *, see: str = "") -> Any:

@@ -54,12 +54,14 @@ def is_kind(kind: type[Any]) -> Callable[[Any], bool]:
 
 
 def _unusable(
-    option: str, name: str, variables: Mapping[str, Any], known: list[str], hint: str, held: str = ""
+    option: str, name: str, variables: Mapping[str, Any], candidates: list[str], hint: str, held: str = ""
 ) -> SettingsError:
     """Return the error for a variable that the option cannot use. ``held``: its content in words."""
     kind = held or f"a {type(variables.get(name)).__name__}"
     problem = f"The variable {name} holds {kind}" if name in variables else f"There is no variable {name!r}"
-    return SettingsError(f"{option} {name}: {problem}", (*near(name, [other for other in known if other != name]), Plain(hint)))
+    return SettingsError(
+        f"{option} {name}: {problem}", (*near(name, [other for other in candidates if other != name]), Plain(hint))
+    )
 
 
 def find_tools(names: Iterable[str], variables: Mapping[str, Any], groups: Groups | None = None) -> list[Any]:

@@ -123,16 +123,16 @@ def _operations(calls: Any) -> list[Operation]:
     return sorted(rows, key=lambda one: (-(one.cost or 0.0), -one.tokens))
 
 
-def _summed(name: str, rest: Sequence[Operation]) -> Operation:
-    costs = [operation.cost for operation in rest if operation.cost is not None]
+def _summed(name: str, others: Sequence[Operation]) -> Operation:
+    costs = [operation.cost for operation in others if operation.cost is not None]
     return Operation(
         name,
-        sum(operation.calls for operation in rest),
+        sum(operation.calls for operation in others),
         sum(costs) if costs else None,
-        sum(operation.priced for operation in rest),
-        sum(operation.input or 0 for operation in rest),
-        sum(operation.output or 0 for operation in rest),
-        sum(operation.counted for operation in rest),
+        sum(operation.priced for operation in others),
+        sum(operation.input or 0 for operation in others),
+        sum(operation.output or 0 for operation in others),
+        sum(operation.counted for operation in others),
     )
 
 

@@ -90,10 +90,10 @@ def _parts(bars: list[_Bar]) -> list[tuple[Look, list[int]]]:
     ]
 
 
-def _bars(given: Any) -> list[_Bar]:
+def _bars(table: Any) -> list[_Bar]:
     """Return the bars: the four cells first, then the others by frequency, each by ascending level."""
     counts: dict[tuple[str, int], Counter[bool | None]] = {}
-    for cell, level, followed in zip(given["cell"], given["level"], given["followed"].astype(object), strict=True):
+    for cell, level, followed in zip(table["cell"], table["level"], table["followed"].astype(object), strict=True):
         counts.setdefault((cell, level), Counter())[followed if isinstance(followed, bool) else None] += 1
     bars = [_Bar(cell, level, judged[True], judged[False], judged[None]) for (cell, level), judged in counts.items()]
     of_cell: Counter[str] = Counter()

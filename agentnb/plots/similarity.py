@@ -57,12 +57,12 @@ def similarity(source: RunSource) -> Figure:
         return finish(figure, TITLE, about([run], f"n = {counted(len(shown), 'round')}"), (), notes, says)
 
 
-def _text_of(one: WorkflowRound) -> str:
-    if not one.records:
-        return one.text.strip()[:MAX_COMPARED]
+def _text_of(run_round: WorkflowRound) -> str:
+    if not run_round.records:
+        return run_round.text.strip()[:MAX_COMPARED]
     parts = [
         f"{record.call.name} {msgspec.json.encode(record.call.arguments, order='sorted').decode()} "
         f"{record.result.text[: MAX_COMPARED // 2] if record.result is not None else ''}"
-        for record in one.records
+        for record in run_round.records
     ]
     return "\n".join(parts)[:MAX_COMPARED]

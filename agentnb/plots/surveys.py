@@ -88,18 +88,18 @@ def survey(table: pd.DataFrame) -> Figure:
         return finish(figure, TITLE, heading, drawn, notes, "; ".join(map(_told, names, rows)))
 
 
-def _draw(shares: Axes, rounds: Axes, rows: Sequence[dict[Any, Any]], one: Series) -> Any:
+def _draw(shares: Axes, rounds: Axes, rows: Sequence[dict[Any, Any]], series: Series) -> Any:
     """Draw a series in both panels and return its legend entry, if it has any values."""
     drawn = None
-    for axes, column in ((shares, one.share), (rounds, one.rounds)):
+    for axes, column in ((shares, series.share), (rounds, series.rounds)):
         for y, row in enumerate(rows):
             value, low, high = (row[f"{column}{end}"] for end in ("", "_low", "_high"))
             if isnan(value):
                 continue
-            look: dict[str, Any] = {"color": one.color, "clip_on": False, "zorder": 3}
+            look: dict[str, Any] = {"color": series.color, "clip_on": False, "zorder": 3}
             if not isnan(low):
-                axes.hlines(y + one.beside, low, high, linewidth=1.6, **look)
-            (drawn,) = axes.plot([value], [y + one.beside], one.marker, linestyle="none", label=one.label, **look)
+                axes.hlines(y + series.beside, low, high, linewidth=1.6, **look)
+            (drawn,) = axes.plot([value], [y + series.beside], series.marker, linestyle="none", label=series.label, **look)
     return drawn
 
 

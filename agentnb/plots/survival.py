@@ -118,13 +118,13 @@ def _arms(source: ArmSource, preset: Detectors, families: set[str]) -> tuple[lis
     return arms, f"n = {counted(total, 'run')}: {loops:,} with a loop, {more}"
 
 
-def _draw(axes: Axes, arm: Arm, steps: list[Step], place: int, arms: int) -> tuple[list[Any], list[Any]]:
+def _draw(axes: Axes, arm: Arm, steps: list[Step], index: int, arms: int) -> tuple[list[Any], list[Any]]:
     """Draw an arm's curve and its censored runs, and return the legend entries of both."""
-    color, _, dashes = SIGNS[place]
+    color, _, dashes = SIGNS[index]
     rounds = [0, *[step.round for step in steps], max(end.round for end in arm.ends)]
     shares, lows, highs = ([0.0, *[getattr(step, name) for step in steps]] for name in ("share", "low", "high"))
     axes.fill_between(rounds, [*lows, lows[-1]], [*highs, highs[-1]], step="post", color=color, alpha=0.15, linewidth=0)
-    thick = 1.5 + 0.8 * (arms - 1 - place)  # lower curves are thicker, so that equal curves all show
+    thick = 1.5 + 0.8 * (arms - 1 - index)  # lower curves are thicker, so that equal curves all show
     line = axes.step(
         rounds, [*shares, shares[-1]], dashes, where="post", color=color, label=arm.label, linewidth=thick
     )  # fmt: skip

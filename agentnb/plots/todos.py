@@ -95,10 +95,10 @@ def after_rounds(run: Run, found: list[Change]) -> dict[int, float]:
     return values
 
 
-def _draw_one(axes: Axes, run: Run, found: list[Change]) -> list[object]:
-    values = after_rounds(run, found)
-    totals = {change.round: change.total for change in found}
-    total, lengths = found[0].total, []
+def _draw_one(axes: Axes, run: Run, history: list[Change]) -> list[object]:
+    values = after_rounds(run, history)
+    totals = {change.round: change.total for change in history}
+    total, lengths = history[0].total, []
     for number in values:
         total = totals.get(number, total)
         lengths.append(total)
@@ -114,7 +114,7 @@ def _draw_one(axes: Axes, run: Run, found: list[Change]) -> list[object]:
         ("model", "o", ORANGE, "changed by the model"),
         ("outside", "s", GREEN, "changed by you or your code"),
     ):
-        rounds = sorted({change.round for change in found if change.by == by})
+        rounds = sorted({change.round for change in history if change.by == by})
         if rounds:
             looks += axes.plot(
                 rounds,

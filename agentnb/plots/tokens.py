@@ -110,24 +110,24 @@ def window_of(run: Run) -> int | None:
     return next((size for size in sizes if size), None)
 
 
-def _is_known(found: list[RoundTokens]) -> bool:
-    return any(count.known for count in found)
+def _is_known(counts: list[RoundTokens]) -> bool:
+    return any(count.known for count in counts)
 
 
-def _of(one: WorkflowRound) -> RoundTokens:
-    usage, number = one.usage, one.index + 1
+def _of(run_round: WorkflowRound) -> RoundTokens:
+    usage, number = run_round.usage, run_round.index + 1
     if usage is None:
         return RoundTokens(number, None, None, 0)
-    whole = one.metadata.get(CONTEXT_TOKENS)
+    whole = run_round.metadata.get(CONTEXT_TOKENS)
     spent = usage.input
     if isinstance(whole, int) and usage.input is not None:  # several calls made the reply: the last one's input
         spent = max(0, whole - (usage.output or 0))
     return RoundTokens(number, spent, usage.output, min(usage.cache_read or 0, spent or 0))
 
 
-def _draw_one(axes: Axes, run: Run, found: list[RoundTokens]) -> list[Any]:
-    width = 0.8 if len(found) <= 60 else 1.0
-    recorded = [count for count in found if count.known]
+def _draw_one(axes: Axes, run: Run, all_counts: list[RoundTokens]) -> list[Any]:
+    width = 0.8 if len(all_counts) <= 60 else 1.0
+    recorded = [count for count in all_counts if count.known]
     parts = (
         (CACHED, [count.cached for count in recorded]),
         (INPUT, [(count.input or 0) - count.cached for count in recorded]),
@@ -142,7 +142,7 @@ def _draw_one(axes: Axes, run: Run, found: list[RoundTokens]) -> list[Any]:
             )
             looks.append(look)
         starts = [start + count for start, count in zip(starts, counts, strict=True)]
-    unknown = [count.number for count in found if not count.known]
+    unknown = [count.number for count in all_counts if not count.known]
     if unknown:
         looks += axes.plot(
             unknown, [0.03] * len(unknown), "x", color=VERMILLION, markersize=5, transform=axes.get_xaxis_transform(),

@@ -106,6 +106,6 @@ def _outcome(record: CallRecord) -> Look:
     return FAILED if record.result.is_error else SUCCEEDED
 
 
-def _summed(name: str, rest: Sequence[ToolCalls]) -> ToolCalls:
-    times = [tool.seconds for tool in rest if tool.seconds is not None]
-    return ToolCalls(name, sum((tool.counts for tool in rest), Counter()), sum(times) if times else None)
+def _summed(name: str, others: Sequence[ToolCalls]) -> ToolCalls:
+    times = [tool.seconds for tool in others if tool.seconds is not None]
+    return ToolCalls(name, sum((tool.counts for tool in others), Counter()), sum(times) if times else None)

@@ -111,14 +111,14 @@ class NearRepeat(RoundDetector):
                 return row
         return None
 
-    def _is_near(self, one: _Words, other: _Words) -> bool:
-        fewer, more = sorted((one.call, other.call), key=len)
+    def _is_near(self, earlier: _Words, later: _Words) -> bool:
+        fewer, more = sorted((earlier.call, later.call), key=len)
         if 100 * len(fewer) < self.alike * len(more) or not fewer <= more:
             return False
-        if one.error is None or other.error is None:
-            return one.error is other.error
-        quoted = one.letters | other.letters
-        return one.error - quoted == other.error - quoted
+        if earlier.error is None or later.error is None:
+            return earlier.error is later.error
+        quoted = earlier.letters | later.letters
+        return earlier.error - quoted == later.error - quoted
 
 
 def _words_of(call: ToolCall, error: str | None) -> _Words:

@@ -53,10 +53,10 @@ class RowDetector(RoundDetector):
         """End the row."""
         self._count = 0
 
-    def _counted(self, one: WorkflowRound) -> int:
+    def _counted(self, run_round: WorkflowRound) -> int:
         """Add a round to the row, starting one if necessary; return the row's length."""
         if not self._count:
-            self._first = one.index
+            self._first = run_round.index
         self._count += 1
         return self._count
 

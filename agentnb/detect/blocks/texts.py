@@ -109,14 +109,14 @@ class RepeatedText(RoundDetector):
             del self._replied[next(iter(self._replied))]
         return self._replied.setdefault(author, deque(maxlen=self.window))
 
-    def _is_same(self, one: _Reply, other: _Reply) -> bool:
-        if one.vector is not None and other.vector is not None:
-            return 100 * cosine(one.vector, other.vector) >= self.alike
+    def _is_same(self, reply: _Reply, earlier: _Reply) -> bool:
+        if reply.vector is not None and earlier.vector is not None:
+            return 100 * cosine(reply.vector, earlier.vector) >= self.alike
         from rapidfuzz import fuzz
 
-        if not fuzz.ratio(one.text, other.text, score_cutoff=self.alike):
+        if not fuzz.ratio(reply.text, earlier.text, score_cutoff=self.alike):
             return False
-        return not self.same_names or has_same_names(one.text, other.text)
+        return not self.same_names or has_same_names(reply.text, earlier.text)
 
 
 def _written(call: ToolCall) -> str:
@@ -179,16 +179,16 @@ class UnheededMessage(RoundDetector):
             self._has_called, self._count, self._message = True, 0, ""
         return ()
 
-    def _take(self, text: str, one: WorkflowRound, has_called: bool) -> tuple[Finding, ...]:
+    def _take(self, text: str, run_round: WorkflowRound, has_called: bool) -> tuple[Finding, ...]:
         same = self._is_same(text)
-        self._count, self._first = (self._count + 1, self._first) if same else (1, one.index)
+        self._count, self._first = (self._count + 1, self._first) if same else (1, run_round.index)
         count, self._message = self._count, text[:MAX_COMPARED]
         if has_called:
             self._has_called, self._count, self._message = True, 0, ""
         if count < self.times or not self._has_called:
             return ()
         sentence = f"Nearly the same message came {count} times in a row, and the replies to it called no tool"
-        return self.found(max(self._first - 1, 0), one.index, self.severity, sentence, text[:MAX_COMPARED])
+        return self.found(max(self._first - 1, 0), run_round.index, self.severity, sentence, text[:MAX_COMPARED])
 
     def _is_same(self, text: str) -> bool:
         if not self._message or len(text) < SHORTEST:

@@ -25,6 +25,6 @@ class DrawnPieces:
         self._drawn = {key: piece for key, piece in self._drawn.items() if key in keys}
 
 
-def _is_other(before: object, now: object) -> bool:
+def _is_other(before: object, current: object) -> bool:
     """True if a source was replaced: by value for numbers and words, by identity for objects, which are slow to compare."""
-    return before != now if isinstance(now, int | str) else before is not now
+    return before != current if isinstance(current, int | str) else before is not current

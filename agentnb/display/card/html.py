@@ -122,12 +122,12 @@ def running_html(
     return kept(tag("div", "run", head_html(run, Totals(run.rounds)), hint_html, *work, notes_html(run), answer))
 
 
-def _drawn(one: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Sequence[AskedQuestion]) -> Html:
-    if one.status == "running" or any(question.outcome == "open" for question in questions):
-        return inlined(round_html(one.index, round_pieces(one, form, questions=questions)))
-    if one.index not in drawn:
-        drawn[one.index] = inlined(round_html(one.index, round_pieces(one, form, questions=questions)))
-    return drawn[one.index]
+def _drawn(run_round: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Sequence[AskedQuestion]) -> Html:
+    if run_round.status == "running" or any(question.outcome == "open" for question in questions):
+        return inlined(round_html(run_round.index, round_pieces(run_round, form, questions=questions)))
+    if run_round.index not in drawn:
+        drawn[run_round.index] = inlined(round_html(run_round.index, round_pieces(run_round, form, questions=questions)))
+    return drawn[run_round.index]
 
 
 def head_html(run: Run, totals: Totals) -> Html:

@@ -170,8 +170,8 @@ def _known(seen: SentRequest) -> tuple[int, str]:
     return seen.kept, f"stored, as in round {seen.index}{but}"
 
 
-def _numbers(known: int) -> str:
-    return "Message 1" if known == 1 else f"Messages 1 to {known}"
+def _numbers(count: int) -> str:
+    return "Message 1" if count == 1 else f"Messages 1 to {count}"
 
 
 def _between(
@@ -207,16 +207,16 @@ def _gap(seen: SentRequest) -> Html:
     return joined(*[tag("div", "sight-message sight-bar-left-out", tag("div", "sight-head", f"⊘ {line}")) for line in lines])
 
 
-def _message(seen: SentRequest, place: int, form: _Form) -> Html:
-    is_last = place == len(seen.request.messages) - 1
-    message = seen.lasting if is_last else seen.request.messages[place]
-    number = f"{place + 1} · {message.role}" + (f" · {first_line(clean(message.author), MAX_NAMES)}" if message.author else "")
-    if seen.compacted is not None and place == _place_of_summary(seen):
+def _message(seen: SentRequest, index: int, form: _Form) -> Html:
+    is_last = index == len(seen.request.messages) - 1
+    message = seen.lasting if is_last else seen.request.messages[index]
+    number = f"{index + 1} · {message.role}" + (f" · {first_line(clean(message.author), MAX_NAMES)}" if message.author else "")
+    if seen.compacted is not None and index == _place_of_summary(seen):
         label = f"Σ a summary, in the place of {_summed_up(seen)}"
         alone, content = _with_summary(seen.compacted.text, label, message, form)
         word = label[2:] if alone else "stored, and joined to it a summary"
         return _framed(number, _Origin("summed", "Σ", word), content)
-    return _framed(number, _origin(seen, place), *[_part(part, form) for part in message.parts])
+    return _framed(number, _origin(seen, index), *[_part(part, form) for part in message.parts])
 
 
 def _place_of_summary(seen: SentRequest) -> int | None:
@@ -227,13 +227,13 @@ def _place_of_summary(seen: SentRequest) -> int | None:
     return next((index for index, message in first if seen.compacted.text in message.text), None)
 
 
-def _with_summary(summary: str, told: str, message: Message, form: _Form) -> tuple[bool, Html]:
+def _with_summary(summary: str, label: str, message: Message, form: _Form) -> tuple[bool, Html]:
     """Return whether the message holds only the summary, and the message; any other text in it is stored text."""
     alone = len(message.parts) == 1 and message.text.strip() == summary.strip()
     pieces: list[Html] = []
     for part in message.parts:
         before, match, after = part.text.partition(summary) if isinstance(part, Text) else ("", "", "")
-        head = NOTHING if alone else tag("div", "sight-part", tag("span", "sight-summed", told))
+        head = NOTHING if alone else tag("div", "sight-part", tag("span", "sight-summed", label))
         around = [_pre(words.strip(), form.text) if words.strip() else NOTHING for words in (before, after)]
         pieces.append(joined(around[0], head, _pre(match, form.text), around[1]) if match else _part(part, form))
     return alone, joined(*pieces)
@@ -252,25 +252,25 @@ def _ephemeral(seen: SentRequest) -> Html:
     return _framed(number, origin, _pre(seen.ephemeral))
 
 
-def _left_out(one: LeftOut, form: _Form) -> Html:
-    origin = _Origin("left-out", "⊘", f"left out: {WHY_LEFT_OUT[one.why]}")
-    return _framed(one.message.role, origin, *[_part(part, form) for part in one.message.parts])
+def _left_out(omitted: LeftOut, form: _Form) -> Html:
+    origin = _Origin("left-out", "⊘", f"left out: {WHY_LEFT_OUT[omitted.why]}")
+    return _framed(omitted.message.role, origin, *[_part(part, form) for part in omitted.message.parts])
 
 
-def _origin(seen: SentRequest, place: int) -> _Origin:
+def _origin(seen: SentRequest, index: int) -> _Origin:
     if not seen.sent_before:
         return (
             _Origin("stored", "=", "stored, of the run before")
-            if place < seen.inherited
+            if index < seen.inherited
             else _Origin("new", "+", "new, stored")
         )
-    if place < seen.unchanged:
+    if index < seen.unchanged:
         return _Origin("stored", "=", f"stored, as in round {seen.index}")
-    if place < seen.kept:
+    if index < seen.kept:
         return _Origin("stored", "=", f"stored, as in round {seen.index} but for the reminder")
     if _is_made_anew(seen):
         return _Origin("stored", "=", STORED.format(seen.index))
-    if place < seen.sent_before:
+    if index < seen.sent_before:
         return _Origin("new", "+", f"stored, and longer: text was added since round {seen.index}")
     return _Origin("new", "+", f"new since round {seen.index}, stored")
 
@@ -321,9 +321,9 @@ def _failure(part: ToolResult) -> str:
     return f"✗ error {part.error_code or ''}".rstrip() if part.is_error else ""
 
 
-def _part_line(what: str, name: str, call_id: str, more: str = "") -> Html:
+def _part_line(kind: str, name: str, call_id: str, more: str = "") -> Html:
     identity = tag("span", "sight-id", call_id)
-    return tag("div", "sight-part", f"{what} ", tag("b", "", name), " · ", identity, f" · {more}" if more else "")
+    return tag("div", "sight-part", f"{kind} ", tag("b", "", name), " · ", identity, f" · {more}" if more else "")
 
 
 def _for_the_provider(part: AnyPart) -> Html:

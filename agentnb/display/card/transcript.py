@@ -96,8 +96,8 @@ def size(html: str) -> int:
     return len(_PICTURE.sub("", html).encode("utf-8", "replace"))
 
 
-def _is_left_out(run: Run, place: int) -> bool:
-    return FIRST <= place < len(run.rounds) - MAX_SAVED_ROUNDS
+def _is_left_out(run: Run, index: int) -> bool:
+    return FIRST <= index < len(run.rounds) - MAX_SAVED_ROUNDS
 
 
 def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:
@@ -118,8 +118,8 @@ def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:
     return tag("div", "list quiet", f"{', '.join(cuts)}. All of it is in the log: ", load, ", then ", save)
 
 
-def _is_remarkable(one: WorkflowRound) -> bool:
-    return any(line.at_once for line in round_notes(one))
+def _is_remarkable(run_round: WorkflowRound) -> bool:
+    return any(line.at_once for line in round_notes(run_round))
 
 
 def _requests(run: Run, rounds: Iterable[WorkflowRound], form: Form) -> tuple[dict[int, Html], Html]:

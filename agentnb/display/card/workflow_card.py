@@ -147,15 +147,16 @@ class StepPieces:
                 drawn = partial(self._step_of_plan, last, row)
                 yield from self._piece(f"{last.key}:{step.number}", sources, step.record, 1, drawn, asked)
 
-    def _folded(self, found: ListedPlan, is_open: bool) -> Html:
+    def _folded(self, listed: ListedPlan, is_open: bool) -> Html:
         steps = [
-            left_out_html(row, 1) if isinstance(row, LeftOut) else self._step_of_plan(found, row) for row in shown_steps(found)
+            left_out_html(row, 1) if isinstance(row, LeftOut) else self._step_of_plan(listed, row)
+            for row in shown_steps(listed)
         ]
-        body, opened = joined(self._closed(found.plan.questions), *steps), self._form.is_open(found.key, is_open)
-        return tag("div", "step", opening_html(line_html(plan_row(found)), body, found.key, opened))
+        body, opened = joined(self._closed(listed.plan.questions), *steps), self._form.is_open(listed.key, is_open)
+        return tag("div", "step", opening_html(line_html(plan_row(listed)), body, listed.key, opened))
 
-    def _step_of_plan(self, found: ListedPlan, row: Row) -> Html:
-        return row_html(row_of_step(found.key, *row), self._form, self._closed(row[0].questions))
+    def _step_of_plan(self, listed: ListedPlan, row: Row) -> Html:
+        return row_html(row_of_step(listed.key, *row), self._form, self._closed(row[0].questions))
 
     def _closed(self, ids: Iterable[str]) -> Html:
         return joined(*question_pieces(self._questions(ids, is_open=False), self._form).values())

@@ -44,11 +44,11 @@ def blind_html(run: Run, until: int | None = None, given: Guidance | None = None
     return kept(tag("div", "run", prompt, tag("div", "rounds", *drawn), todos, error))
 
 
-def _without_judgements(one: WorkflowRound) -> WorkflowRound:
+def _without_judgements(run_round: WorkflowRound) -> WorkflowRound:
     """Return the round without guidance, warnings and verdicts, which reveal agentnb's judgement."""
     return replace(
-        one,
-        status="running" if one.status == "running" else "success",
+        run_round,
+        status="running" if run_round.status == "running" else "success",
         note="",
         guidance=(),
         followed=(),

@@ -251,31 +251,33 @@ def _pair(diff: RunDiff, pair: RoundPair, forms: Mapping[str, Form], *, cut: boo
     return tag("div", "diff-pair", tag("div", "diff-what quiet", WORDS[pair.difference]), tag("div", "diff-columns", *columns))
 
 
-def _column(diff: RunDiff, side: str, one: WorkflowRound | None, other: WorkflowRound | None, form: Form, *, cut: bool) -> Html:
-    if one is None:
+def _column(
+    diff: RunDiff, side: str, own: WorkflowRound | None, counterpart: WorkflowRound | None, form: Form, *, cut: bool
+) -> Html:
+    if own is None:
         return tag("div", "diff-column diff-none", tag("span", "quiet", f"{side}: no such round"))
-    pieces = {} if cut else _marked(one, other, round_pieces(one, form))
-    drawn = tag("div", "diff-round", _round(diff, side, one, pieces, form))
+    pieces = {} if cut else _marked(own, counterpart, round_pieces(own, form))
+    drawn = tag("div", "diff-round", _round(diff, side, own, pieces, form))
     return tag("div", "diff-column", tag("span", "diff-name", side), drawn)
 
 
-def _round(diff: RunDiff, side: str, one: WorkflowRound, pieces: Pieces, form: Form) -> Html:
-    anchor = _anchor(diff, side, one.index)
+def _round(diff: RunDiff, side: str, run_round: WorkflowRound, pieces: Pieces, form: Form) -> Html:
+    anchor = _anchor(diff, side, run_round.index)
     if pieces:
-        return round_html(one.index, pieces, anchor)
-    return tag("div", "quiet round-line", round_line(one, form.settings, ()), id=anchor)
+        return round_html(run_round.index, pieces, anchor)
+    return tag("div", "quiet round-line", round_line(run_round, form.settings, ()), id=anchor)
 
 
-def _marked(one: WorkflowRound, other: WorkflowRound | None, pieces: Pieces) -> Pieces:
+def _marked(own: WorkflowRound, counterpart: WorkflowRound | None, pieces: Pieces) -> Pieces:
     """Return the pieces of a round, with those marked that its counterpart lacks."""
-    if other is None:
+    if counterpart is None:
         return pieces
-    differing: Calls = differing_calls(one, other)
+    differing: Calls = differing_calls(own, counterpart)
     marked = dict(pieces)
     for index, notes in differing.items():
         if (key := f"call:{index}") in marked:
             marked[key] = tag("div", "diff-other", marked[key], *[tag("div", "diff-note", note) for note in notes])
-    if one.text != other.text and "text" in marked:
+    if own.text != counterpart.text and "text" in marked:
         marked["text"] = tag("div", "diff-other", marked["text"])
     return marked
 

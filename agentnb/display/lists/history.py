@@ -68,40 +68,44 @@ def matches(one: RunSummary, wanted: Sequence[str], outcome: Outcome | None = No
     return outcome in (None, one.outcome) and all(word.casefold() in text for word in wanted)
 
 
-def _remarks(one: RunSummary) -> list[str]:
+def _remarks(summary: RunSummary) -> list[str]:
     """Return ``recovered``, ``2 nested`` (its number of nested runs) and its notebook, where they apply."""
-    notebook = first_line(clean(one.notebook), MAX_NOTEBOOK)
-    return [*filter(None, ("recovered" if one.recovered else "", f"{one.nested:,} nested" if one.nested else "", notebook))]
+    notebook = first_line(clean(summary.notebook), MAX_NOTEBOOK)
+    return [
+        *filter(
+            None, ("recovered" if summary.recovered else "", f"{summary.nested:,} nested" if summary.nested else "", notebook)
+        )
+    ]
 
 
-def _lines(found: Sequence[RunSummary]) -> list[str]:
+def _lines(summaries: Sequence[RunSummary]) -> list[str]:
     """Return a line for each run; the column of states is wider if an outcome is known."""
-    width = WIDTH_WITH_OUTCOME if any(summary.assessment is not None for summary in found) else WIDTH
-    return [_line(summary, width) for summary in found]
+    width = WIDTH_WITH_OUTCOME if any(summary.assessment is not None for summary in summaries) else WIDTH
+    return [_line(summary, width) for summary in summaries]
 
 
-def _line(one: RunSummary, width: int) -> str:
-    state = first_line(with_outcome(state_told(one), one.assessment), width)
-    took = f"{state:<{width}} {work_told(one):>10}  {cost_told(one):>8}"
-    remarks = "".join(f"  ({remark})" for remark in _remarks(one))
-    tags = f"  {tags_told(one)}" if one.tags else ""
-    asked = f"{_indent(one)}{first_line(one.prompt, 34)}{remarks}{tags}"
-    return clean(f"{first_line(one.id, 100)}  {took}  {first_line(one.model, 22):<22}  {asked}")
+def _line(summary: RunSummary, width: int) -> str:
+    state = first_line(with_outcome(state_told(summary), summary.assessment), width)
+    took = f"{state:<{width}} {work_told(summary):>10}  {cost_told(summary):>8}"
+    remarks = "".join(f"  ({remark})" for remark in _remarks(summary))
+    tags = f"  {tags_told(summary)}" if summary.tags else ""
+    asked = f"{_indent(summary)}{first_line(summary.prompt, 34)}{remarks}{tags}"
+    return clean(f"{first_line(summary.id, 100)}  {took}  {first_line(summary.model, 22):<22}  {asked}")
 
 
-def _indent(one: RunSummary) -> str:
+def _indent(summary: RunSummary) -> str:
     """Return the indentation of a nested run's prompt, by depth."""
-    return f"{'  ' * (one.depth - 1)}↳ " if one.depth else ""
+    return f"{'  ' * (summary.depth - 1)}↳ " if summary.depth else ""
 
 
-def _row(one: RunSummary, open_run: Callable[[str], Html]) -> Html:
-    remarks = joined(*[joined(tag("span", "quiet", remark), " ") for remark in _remarks(one)])
-    indent = tag("span", "", _indent(one).rstrip().replace(" ", "\N{NO-BREAK SPACE}"), " ") if one.depth else NOTHING
-    asked = tag("span", "history-prompt", asked_html(one))
-    tags = joined(" ", tag("span", "quiet", tags_told(one))) if one.tags else NOTHING
-    first = tag("span", "history-first", status_html(one), " ", indent, remarks, asked, tags)
-    summary = tag("summary", "history-summary", tag("span", "history-line", first, " ", _figures(one)))
-    return tag("details", "history-run", summary, tag("div", "history-open", open_run(one.id)))
+def _row(summary: RunSummary, open_run: Callable[[str], Html]) -> Html:
+    remarks = joined(*[joined(tag("span", "quiet", remark), " ") for remark in _remarks(summary)])
+    indent = tag("span", "", _indent(summary).rstrip().replace(" ", "\N{NO-BREAK SPACE}"), " ") if summary.depth else NOTHING
+    asked = tag("span", "history-prompt", asked_html(summary))
+    tags = joined(" ", tag("span", "quiet", tags_told(summary))) if summary.tags else NOTHING
+    first = tag("span", "history-first", status_html(summary), " ", indent, remarks, asked, tags)
+    heading = tag("summary", "history-summary", tag("span", "history-line", first, " ", _figures(summary)))
+    return tag("details", "history-run", heading, tag("div", "history-open", open_run(summary.id)))
 
 
 def tags_told(one: RunSummary) -> str:
@@ -119,18 +123,18 @@ def state_told(one: RunSummary) -> str:
     return state_words(_state(one))
 
 
-def _state(one: RunSummary) -> RunState:
+def _state(summary: RunSummary) -> RunState:
     return RunState(
-        one.status,
-        one.stop_reason,
-        one.limit_value,
-        one.todos_open,
-        one.paused,
-        one.foreign,
-        one.failed_calls,
-        one.blocked_calls,
-        one.plan_rejected,
-        None if one.assessment is None else one.outcome,
+        summary.status,
+        summary.stop_reason,
+        summary.limit_value,
+        summary.todos_open,
+        summary.paused,
+        summary.foreign,
+        summary.failed_calls,
+        summary.blocked_calls,
+        summary.plan_rejected,
+        None if summary.assessment is None else summary.outcome,
     )
 
 
@@ -150,15 +154,15 @@ def asked_html(one: RunSummary) -> Html:
     return words(first_line(clean(one.prompt), 160) or "(no prompt)")
 
 
-def _figures(one: RunSummary) -> Html:
+def _figures(summary: RunSummary) -> Html:
     """Return time, rounds, tokens, cost, model and id, in columns."""
     cells = [
-        ("when", when(one, "%d %b %H:%M"), when(one, "%Y-%m-%d %H:%M:%S")),
-        ("rounds", work_told(one), None),
-        ("tokens", f"{thousands(one.tokens)} tokens" if one.tokens is not None else "", None),
-        ("cost", cost_told(one), None),
-        ("model", first_line(clean(one.model), 40), first_line(one.model, 300)),
-        ("id", f"…{short_id(one.id)}" if len(one.id) > SHORT_ID else one.id, one.id),
+        ("when", when(summary, "%d %b %H:%M"), when(summary, "%Y-%m-%d %H:%M:%S")),
+        ("rounds", work_told(summary), None),
+        ("tokens", f"{thousands(summary.tokens)} tokens" if summary.tokens is not None else "", None),
+        ("cost", cost_told(summary), None),
+        ("model", first_line(clean(summary.model), 40), first_line(summary.model, 300)),
+        ("id", f"…{short_id(summary.id)}" if len(summary.id) > SHORT_ID else summary.id, summary.id),
     ]
     shown = [piece for name, text, title in cells for piece in (tag("span", f"history-{name}", text, title=title), " ")]
     return tag("span", "history-figures", *shown[:-1])
@@ -171,10 +175,10 @@ def cost_told(one: RunSummary) -> str:
     return f"${one.cost:.4f}" if one.cost else "$0"
 
 
-def _rest(found: Sequence[RunSummary]) -> Html:
+def _rest(summaries: Sequence[RunSummary]) -> Html:
     """Return runs that cannot be opened, as text in one fold."""
-    summary = tag("summary", "history-summary", f"{counted(len(found), 'run')} before these")
-    return tag("details", "history-run", summary, tag("pre", "history-lines", "\n".join(_lines(found))))
+    summary = tag("summary", "history-summary", f"{counted(len(summaries), 'run')} before these")
+    return tag("details", "history-run", summary, tag("pre", "history-lines", "\n".join(_lines(summaries))))
 
 
 def run_list_html(found: Sequence[RunSummary]) -> Html:
@@ -184,21 +188,23 @@ def run_list_html(found: Sequence[RunSummary]) -> Html:
     return tag("ol", "runs", *map(_button_row, found))
 
 
-def _button_row(one: RunSummary) -> Html:
+def _button_row(summary: RunSummary) -> Html:
     first = tag(
         "span",
         "runs-line",
-        status_html(one),
+        status_html(summary),
         " ",
-        tag("time", "runs-when", when(one, "%d %b %H:%M"), title=when(one, "%Y-%m-%d %H:%M:%S")),
+        tag("time", "runs-when", when(summary, "%d %b %H:%M"), title=when(summary, "%Y-%m-%d %H:%M:%S")),
     )
-    figures = [] if one.status == "running" else [work_told(one), cost_told(one)]  # its card shows their current values
-    facts = [*figures, *_remarks(one), first_line(clean(one.model.partition("?")[0]), 40)]
+    figures = (
+        [] if summary.status == "running" else [work_told(summary), cost_told(summary)]
+    )  # its card shows their current values
+    facts = [*figures, *_remarks(summary), first_line(clean(summary.model.partition("?")[0]), 40)]
     pieces = (
         first,
         " ",
-        tag("span", "runs-asked", asked_html(one)),
+        tag("span", "runs-asked", asked_html(summary)),
         " ",
         tag("span", "runs-told", " · ".join(filter(None, facts))),
     )
-    return tag("li", "runs-item", tag("button", "runs-run", joined(*pieces), type="button", data_run=one.id))
+    return tag("li", "runs-item", tag("button", "runs-run", joined(*pieces), type="button", data_run=summary.id))

@@ -54,46 +54,48 @@ def rows(replay: Replay) -> list[Row]:
     return [_row(replay, replayed) for replayed in replay.rounds[:MAX_ROUNDS]]
 
 
-def _row(replay: Replay, one: ReplayedRound) -> Row:
-    after = AFTER_TEXT[one.after_text] if one.after_text else ""
-    if one.decision is None:
+def _row(replay: Replay, replayed: ReplayedRound) -> Row:
+    after = AFTER_TEXT[replayed.after_text] if replayed.after_text else ""
+    if replayed.decision is None:
         would_be = NOT_KNOWABLE if replay.stop is None else ENDED
     else:
-        would_be = _decision(one.decision, AS_RECORDED if one.not_knowable is not None else "")
-    recorded = _decision(one.recorded_decision, after, END_NOT_RECORDED if replay.recorded.status == "unknown" else CUT_OFF)
-    return Row(one.number, recorded, would_be, _told(one), tuple(_notes(replay, one)))
+        would_be = _decision(replayed.decision, AS_RECORDED if replayed.not_knowable is not None else "")
+    recorded = _decision(
+        replayed.recorded_decision, after, END_NOT_RECORDED if replay.recorded.status == "unknown" else CUT_OFF
+    )
+    return Row(replayed.number, recorded, would_be, _told(replayed), tuple(_notes(replay, replayed)))
 
 
-def _decision(one: Decision, instead: str = "", undecided: str = CUT_OFF) -> str:
+def _decision(decision: Decision, instead: str = "", undecided: str = CUT_OFF) -> str:
     """Return a decision in words.
 
     ``instead``: replaces its reason; ``undecided``: the words for a record that does not say whether it continued.
     """
-    parts = ["tools" if one.tools else "text"]
-    parts += [f"{one.open} open"] if one.open else []
-    parts += ["workflow mode"] if one.mode else []
-    ends = {True: "continues", False: "ends", None: undecided}[one.continues]
-    why = instead or ("" if one.reason in OF_ITSELF else one.reason)
+    parts = ["tools" if decision.tools else "text"]
+    parts += [f"{decision.open} open"] if decision.open else []
+    parts += ["workflow mode"] if decision.mode else []
+    ends = {True: "continues", False: "ends", None: undecided}[decision.continues]
+    why = instead or ("" if decision.reason in OF_ITSELF else decision.reason)
     return ", ".join([*parts, f"{ends} ({why})" if why else ends])
 
 
-def _told(one: ReplayedRound) -> str:
-    followed: Sequence[Followed | None] = one.next_followed or [None] * len(one.next_guidance)
+def _told(replayed: ReplayedRound) -> str:
+    followed: Sequence[Followed | None] = replayed.next_followed or [None] * len(replayed.next_guidance)
     marks = {True: " ✓", False: " ✗", None: ""}
     return ", ".join(
         f"{cells_of([guidance])}{marks[verdict.followed if verdict else None]}"
-        for guidance, verdict in zip(one.next_guidance, followed, strict=False)
+        for guidance, verdict in zip(replayed.next_guidance, followed, strict=False)
     )
 
 
-def _notes(replay: Replay, one: ReplayedRound) -> list[str]:
+def _notes(replay: Replay, replayed: ReplayedRound) -> list[str]:
     notes = []
-    if one is replay.first_divergence:
+    if replayed is replay.first_divergence:
         notes.append("first divergence")
-    if one.number == replay.caught_at:
+    if replayed.number == replay.caught_at:
         notes.append("could have been caught here")
-    notes += one.caught_by
-    if one.hypothetical:
+    notes += replayed.caught_by
+    if replayed.hypothetical:
         notes.append("hypothetical")
     return notes
 
@@ -118,25 +120,25 @@ def replay_html(replay: Replay) -> Html:
     return kept(tag("div", "replay", *parts))
 
 
-def _row_html(replay: Replay, one: ReplayedRound, row: Row) -> Html:
-    kind = " replay-hypothetical" if one.hypothetical else " replay-parting" if one is replay.first_divergence else ""
-    line = first_line(clean(round_line(one.recorded, replay.recorded.settings, ()).strip()).partition("  ")[2], 110)
+def _row_html(replay: Replay, replayed: ReplayedRound, row: Row) -> Html:
+    kind = " replay-hypothetical" if replayed.hypothetical else " replay-parting" if replayed is replay.first_divergence else ""
+    line = first_line(clean(round_line(replayed.recorded, replay.recorded.settings, ()).strip()).partition("  ")[2], 110)
     cells = (
         tag("b", "", str(row.number)),
         joined(words(row.recorded), tag("div", "replay-line", line)),
         joined(words(row.would_be), *[tag("div", "replay-note", note) for note in row.notes]),
-        _guidance_html(row.told, one.next_guidance),
+        _guidance_html(row.told, replayed.next_guidance),
     )
-    title = HYPOTHETICAL if one.hypothetical else None
+    title = HYPOTHETICAL if replayed.hypothetical else None
     shown = [tag("td", f"replay-cell{kind}", cell, title=title) for cell in cells]
     return tag("tr", "", *shown, id=_anchor(replay, row.number))
 
 
-def _guidance_html(told: str, guidance: Sequence[Guidance]) -> Html:
+def _guidance_html(title: str, guidance: Sequence[Guidance]) -> Html:
     if not guidance:
         return NOTHING
     texts = [tag("div", "replay-text", words(f"{item.cell}: {item.text}", MAX_OF_GUIDANCE)) for item in guidance]
-    return tag("details", "", tag("summary", "replay-told", told), *texts)
+    return tag("details", "", tag("summary", "replay-told", title), *texts)
 
 
 def _linked(replay: Replay, sentence: str) -> Html:

@@ -47,8 +47,8 @@ def sections_of(row: ListedServer, catalogue: Catalogue) -> list[Section]:
     return [section for section in sections if section.rows]
 
 
-def _row(name: str, kind: str | None, about: str | None) -> tuple[str, str, str]:
-    first = (about or "").strip().partition("\n")[0]
+def _row(name: str, kind: str | None, description: str | None) -> tuple[str, str, str]:
+    first = (description or "").strip().partition("\n")[0]
     return told(name, MAX_TARGET), told(kind or "", MAX_TARGET), told(first)
 
 
@@ -88,10 +88,10 @@ def _section_html(section: Section) -> Html:
     return tag("details", "server-row", title, tag("div", "server-items", body), open=len(shown) <= MAX_OPEN)
 
 
-def _row_html(name: str, kind: str, about: str) -> Html:
+def _row_html(name: str, kind: str, description: str) -> Html:
     arguments = joined(" ", tag("span", "server-item-kind", f"({kind})")) if kind else NOTHING
     first = tag("div", "server-item-first", tag("code", "server-item-name", name), arguments)
-    return tag("div", "server-item", first, tag("div", "server-item-about", about))
+    return tag("div", "server-item", first, tag("div", "server-item-about", description))
 
 
 def _instructions_html(text: str) -> Html:
@@ -124,5 +124,5 @@ def server_text(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> st
     return clean("\n".join([*lines, *hints]))
 
 
-def _line(name: str, kind: str, about: str) -> str:
-    return f"  {name}{f' ({kind})' if kind else ''}{f'  {about}' if about else ''}"
+def _line(name: str, kind: str, description: str) -> str:
+    return f"  {name}{f' ({kind})' if kind else ''}{f'  {description}' if description else ''}"

@@ -172,8 +172,8 @@ class LiveFindings:
         return [finding.last for finding in new]
 
 
-def _is_here(run: Run, one: Row) -> bool:
-    return 0 <= one.first <= one.last < len(run.rounds)
+def _is_here(run: Run, finding: Row) -> bool:
+    return 0 <= finding.first <= finding.last < len(run.rounds)
 
 
 def _rounds(run: Run, spans: Sequence[tuple[Row, Row]]) -> list[Html]:
@@ -192,8 +192,8 @@ def _span(run: Run, begin: Row, end: Row) -> Html:
     )
 
 
-def _sentence(one: Row) -> str:
-    sentence = first_line(clean(one.sentence or one.rule.replace("_", " ")), MAX_OF_A_SENTENCE).rstrip(".")
+def _sentence(finding: Row) -> str:
+    sentence = first_line(clean(finding.sentence or finding.rule.replace("_", " ")), MAX_OF_A_SENTENCE).rstrip(".")
     return f"{sentence[:1].upper()}{sentence[1:]}"
 
 

@@ -50,7 +50,9 @@ def _ends(text: str, most: int) -> tuple[str, str]:
     return start, end
 
 
-def _to_all(length: int, way: Way) -> Html:
-    if way.live and way.most < MAX_OF_ALL:
-        return tag("button", "button", f"Show all {length:,} characters", type="button", data_do="all", data_call=way.call_id)
-    return joined(tag("code", "tool-code", way.where), words(" has the full text")) if way.where else NOTHING
+def _to_all(length: int, access: Way) -> Html:
+    if access.live and access.most < MAX_OF_ALL:
+        return tag(
+            "button", "button", f"Show all {length:,} characters", type="button", data_do="all", data_call=access.call_id
+        )
+    return joined(tag("code", "tool-code", access.where), words(" has the full text")) if access.where else NOTHING

@@ -84,12 +84,12 @@ def plan_row(found: ListedPlan) -> StepRow:
     return StepRow(found.key, status, f"Plan {plan.number:,}", title=short(plan.intention, 160), figures=_figures(found))
 
 
-def _figures(found: ListedPlan) -> str:
-    plan = found.plan
-    parts = [counts(Counter(state for _, state in found.rows), _GOING_ON)] if found.rows else []
-    if found.status == ANSWER:
+def _figures(listed: ListedPlan) -> str:
+    plan = listed.plan
+    parts = [counts(Counter(state for _, state in listed.rows), _GOING_ON)] if listed.rows else []
+    if listed.status == ANSWER:
         parts.append("no steps left")
-    elif not found.rows and plan.asks:
+    elif not listed.rows and plan.asks:
         parts.append(ASKS)
     if plan.record.edits:
         parts.append(f"edited {counted(plan.record.edits, 'time')}")

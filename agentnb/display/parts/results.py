@@ -110,12 +110,12 @@ def is_tabular(record: CallRecord) -> bool:
     return any(table_of_objects(_data(part.text)) is not None for part in record.result.parts if isinstance(part, Text))
 
 
-def _argument(name: str, value: Any, way: Way) -> Html:
+def _argument(name: str, value: Any, access: Way) -> Html:
     label = tag("span", "tool-argument-name", words(name))
     text = as_text(value)
     if len(text) <= LONGEST_ON_ITS_LINE and "\n" not in text:
         return tag("div", "tool-argument", label, " ", tag("code", "tool-code", words(text)))
-    return tag("div", "tool-argument", label, long_html(text, way))
+    return tag("div", "tool-argument", label, long_html(text, access))
 
 
 def as_json(value: Any) -> str:
@@ -131,12 +131,12 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else as_json(value)
 
 
-def _blocks(result: ToolResult, way: Way, pictures: bool, kind: str) -> Iterator[Html]:
+def _blocks(result: ToolResult, access: Way, pictures: bool, kind: str) -> Iterator[Html]:
     for piece in _pieces(result, pictures):
         if isinstance(piece, Shown):
             yield _picture(piece)
         else:
-            yield long_html(piece, way, kind) if result.is_error else _text(piece, way)
+            yield long_html(piece, access, kind) if result.is_error else _text(piece, access)
 
 
 def _pieces(result: ToolResult, pictures: bool) -> Iterator[str | Shown]:
@@ -156,14 +156,14 @@ def _pieces(result: ToolResult, pictures: bool) -> Iterator[str | Shown]:
         yield text
 
 
-def _text(text: str, way: Way) -> Html:
+def _text(text: str, access: Way) -> Html:
     if text.strip() == "":
         return tag("div", "tool-left-out", "(an empty text)")
     value = _data(text)
     if value is None:
-        return long_html(text, way)
+        return long_html(text, access)
     table = table_of_objects(value)
-    return table_html(table) if table is not None else long_html(_laid_out(value, text), way)
+    return table_html(table) if table is not None else long_html(_laid_out(value, text), access)
 
 
 def _data(text: str) -> Any:
@@ -204,10 +204,10 @@ def printed_html(record: CallRecord, *, whole: bool = False, live: bool = False,
     )
 
 
-def _traceback(record: CallRecord, way: Way) -> Html:
+def _traceback(record: CallRecord, access: Way) -> Html:
     if not record.traceback:
         return NOTHING
-    return traceback_html(record.traceback, way.key, way._replace(where=in_record(way.where, "traceback")))
+    return traceback_html(record.traceback, access.key, access._replace(where=in_record(access.where, "traceback")))
 
 
 def traceback_html(traceback: str, key: str, way: Way) -> Html:

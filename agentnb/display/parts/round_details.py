@@ -57,15 +57,15 @@ def saw_detail(one: WorkflowRound, saw: Html, form: Form) -> Html:
     return fold(f"saw:{one.index}", line, saw, form, "saw") if saw else tag("div", "quiet", line) if one.guidance else NOTHING
 
 
-def _ignored(found: Sequence[tuple[Guidance, Followed]]) -> Html:
-    reasons = "; ".join(dict.fromkeys(verdict.why for _, verdict in found))
-    noun = "intervention" if any(guidance.cell == INTERVENTION for guidance, _ in found) else "guidance"
+def _ignored(ignored: Sequence[tuple[Guidance, Followed]]) -> Html:
+    reasons = "; ".join(dict.fromkeys(verdict.why for _, verdict in ignored))
+    noun = "intervention" if any(guidance.cell == INTERVENTION for guidance, _ in ignored) else "guidance"
     return joined(tag("b", "warn", f"Ignored {noun}: "), f"{reasons} · {SAW}")
 
 
-def _line(one: WorkflowRound) -> Html:
-    verdicts = (*one.followed, *[None] * (len(one.guidance) - len(one.followed)))
-    lines = [guidance_line(guidance, verdict) for guidance, verdict in zip(one.guidance, verdicts, strict=True)]
+def _line(run_round: WorkflowRound) -> Html:
+    verdicts = (*run_round.followed, *[None] * (len(run_round.guidance) - len(run_round.followed)))
+    lines = [guidance_line(guidance, verdict) for guidance, verdict in zip(run_round.guidance, verdicts, strict=True)]
     return words(" · ".join([*lines, SAW]))
 
 
@@ -103,11 +103,11 @@ def compactions_html(one: WorkflowRound, form: Form) -> Html:
     return joined(*[_compaction(one.index, position, compaction, form) for position, compaction in enumerate(one.compactions)])
 
 
-def _compaction(index: int, place: int, one: Compaction, form: Form) -> Html:
-    line = compaction_line(one, form.settings)
-    if one.compacted is None:
+def _compaction(index: int, position: int, compaction: Compaction, form: Form) -> Html:
+    line = compaction_line(compaction, form.settings)
+    if compaction.compacted is None:
         return tag("div", "quiet", f"{line} …")
-    if one.problem or not one.compacted.text:
+    if compaction.problem or not compaction.compacted.text:
         return odd(f"▲ {line}")
-    body = tag("div", "summed", markdown_html(one.compacted.text.strip(), MAX_OF_A_SUMMARY))
-    return fold(f"summary:{index}:{place}", line, body, form)
+    body = tag("div", "summed", markdown_html(compaction.compacted.text.strip(), MAX_OF_A_SUMMARY))
+    return fold(f"summary:{index}:{position}", line, body, form)

@@ -25,8 +25,8 @@ def todo_list_html(todos: tuple[Todo, ...], *, live: bool) -> Html:
     return tag("ul", "todos", _rest(before), *[_todo(todo, live=live) for todo in shown], _rest(after))
 
 
-def _rest(told: str) -> Html:
-    return tag("li", "todo todo-rest", told) if told else NOTHING
+def _rest(text: str) -> Html:
+    return tag("li", "todo todo-rest", text) if text else NOTHING
 
 
 def _todo(todo: Todo, *, live: bool) -> Html:
@@ -57,8 +57,8 @@ def _tick(todo: Todo, mark: str) -> Html:
     return tag("button", "tick", mark, type="button", role="checkbox", **_does("tick", todo), **labels)
 
 
-def _move(todo: Todo, sign: str, do: str, what: str) -> Html:
-    return tag("button", "move", sign, type="button", **_does(do, todo), aria_label=f"{what} todo {todo.id}", title=what)
+def _move(todo: Todo, sign: str, do: str, label: str) -> Html:
+    return tag("button", "move", sign, type="button", **_does(do, todo), aria_label=f"{label} todo {todo.id}", title=label)
 
 
 def _does(do: str, todo: Todo) -> dict[str, str]:

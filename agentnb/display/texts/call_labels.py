@@ -70,15 +70,15 @@ def todo_words(records: Iterable[CallRecord]) -> str:
     return first_line(clean("; ".join(dict.fromkeys(parts))), MAX_OF_TODO_WORDS)
 
 
-def _todo_arguments(given: Any) -> str:
+def _todo_arguments(arguments: Any) -> str:
     """Return the operation and its todos; empty for invalid arguments."""
-    if not isinstance(given, dict):
+    if not isinstance(arguments, dict):
         return ""
-    operation = given.get("operation")
-    updates = given.get("todoUpdates")
+    operation = arguments.get("operation")
+    updates = arguments.get("todoUpdates")
     if operation == "update" and isinstance(updates, list) and all(isinstance(update, dict) for update in updates):
         return "update " + ", ".join(f"{update.get('id')} {update.get('status', 'changed')}" for update in updates)
-    items = given.get({"write": "todoList", "add": "newTodos"}.get(str(operation), ""))
+    items = arguments.get({"write": "todoList", "add": "newTodos"}.get(str(operation), ""))
     if isinstance(items, list):
         return f"{operation} {counted(len(items), 'todo')}"
     return "read" if operation == "read" else ""

@@ -78,14 +78,14 @@ def compaction_line(one: Compaction, settings: Mapping[str, Any] | None = None) 
     return " · ".join([f"{messages} summarized, because {why}", *cost, *took])
 
 
-def _why_compacted(one: Compaction, settings: Mapping[str, Any]) -> str:
+def _why_compacted(compaction: Compaction, settings: Mapping[str, Any]) -> str:
     history = settings.get("history")
     logged = history if isinstance(history, dict) else {}
-    if one.why == "overflow":
+    if compaction.why == "overflow":
         return "the provider refused the conversation as too long"
-    if one.why == "recorded":
+    if compaction.why == "recorded":
         return "the product that was recorded did so"
-    if one.why == "messages":
+    if compaction.why == "messages":
         above = amount(logged.get("compact_above"))
         return f"the conversation had {f'more than {above:,g}' if above else 'too many'} messages"
     share = amount(logged.get("share"))

@@ -181,8 +181,8 @@ class Browser:
         self._chosen = index
         self._show(index)
 
-    def _show(self, place: int | None) -> None:
-        self._place, self.run = place, None if place is None else self.runs[place]
+    def _show(self, index: int | None) -> None:
+        self._place, self.run = index, None if index is None else self.runs[index]
         self._send_opened()
 
     def _send_opened(self) -> None:

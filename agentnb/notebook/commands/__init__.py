@@ -206,11 +206,11 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
     return run
 
 
-def _words(rest: str) -> list[str]:
+def _words(line: str) -> list[str]:
     try:
-        return shlex.split(rest)
+        return shlex.split(line)
     except ValueError as error:
-        raise SettingsError(f"{error} in: {rest}", "Close it, or leave it out") from error
+        raise SettingsError(f"{error} in: {line}", "Close it, or leave it out") from error
 
 
 COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {

@@ -37,7 +37,7 @@ def set_text(one: GuidanceSet, part: str = "") -> str:
     return clean(f"{one.name}, version {one.version}\n\n{one.markdown()}")
 
 
-def _about(one: GuidanceSet) -> str:
-    if one.name in BUILT_IN:
-        return {"matrix": "built in: the four cells and their interventions", "off": "built in: no guidance"}[one.name]
-    return f"own parts: {', '.join(one.own_parts()) or 'none'}"
+def _about(guidance_set: GuidanceSet) -> str:
+    if guidance_set.name in BUILT_IN:
+        return {"matrix": "built in: the four cells and their interventions", "off": "built in: no guidance"}[guidance_set.name]
+    return f"own parts: {', '.join(guidance_set.own_parts()) or 'none'}"

@@ -104,15 +104,18 @@ def families_known_here(session: Session, left_out: list[str] | None = None) -> 
     return families(current, set(session.store.ids()))
 
 
-def _as_live(one: RunSummary, run: Run) -> RunSummary:
+def _as_live(summary: RunSummary, run: Run) -> RunSummary:
     """Return the summary of this kernel's run with its current state."""
-    return one._replace(status=run.status, stop_reason=run.stop_reason or "running", paused=not run.waiting)
+    return summary._replace(status=run.status, stop_reason=run.stop_reason or "running", paused=not run.waiting)
 
 
-def _told(session: Session, found: list[RunSummary], wanted: list[str], most: int) -> str:
+def _told(session: Session, summaries: list[RunSummary], wanted: list[str], most: int) -> str:
     store = session.store
-    title = list_told(found, count=len(store.ids()), folder=store.shown_folder, most=most, wanted=wanted)
-    interrupted, waiting = any(summary.can_be_recovered for summary in found), any(summary.can_be_answered for summary in found)
+    title = list_told(summaries, count=len(store.ids()), folder=store.shown_folder, most=most, wanted=wanted)
+    interrupted, waiting = (
+        any(summary.can_be_recovered for summary in summaries),
+        any(summary.can_be_answered for summary in summaries),
+    )
     sentences = [
         title,
         *(["Resume an interrupted run: %agent recover ID"] if interrupted else []),

@@ -60,11 +60,11 @@ def live_run(session: Session, part_of_id: str) -> LiveRun:
     return matches[0]
 
 
-def _stopped(live: LiveRun, told: int) -> list[str]:
-    """Return the run's end, and its warnings after the first ``told``, about tools that could not be stopped at once."""
+def _stopped(live: LiveRun, count: int) -> list[str]:
+    """Return the run's end, and its warnings after the first ``count``, about tools that could not be stopped at once."""
     ended = f"Run {live.run_id} is stopped. {continue_hint(live.run)}"
     line = ended if live.done else f"Stopping run {live.run_id}. See %agent status"
-    return [line, *(clean(note.worded(NOTEBOOK)) for note in live.run.warned[told:])]
+    return [line, *(clean(note.worded(NOTEBOOK)) for note in live.run.warned[count:])]
 
 
 def _still_live(session: Session, stopped: Sequence[LiveRun | Control]) -> list[str]:

@@ -47,15 +47,15 @@ def change_todos(board: Board, words: str) -> None:
     CHANGES[verb](board, int(number), why.strip())
 
 
-def _move(board: TodoBoard, rest: str) -> None:
-    match rest.split():
+def _move(board: TodoBoard, details: str) -> None:
+    match details.split():
         case [number] if number.isdecimal():
             board.move(int(number))
         case [number, "before", other] if number.isdecimal() and other.isdecimal():
             board.move(int(number), before=int(other))
         case _:
             raise SettingsError(
-                f"{rest!r} does not say which todo to move where" if rest else "Which todo should be moved?",
+                f"{details!r} does not say which todo to move where" if details else "Which todo should be moved?",
                 "Write: %agent todos move ID before ID, or to the end: %agent todos move ID",
             )
 

@@ -137,9 +137,9 @@ class Panel:
 
     # Messages from the browser: received on a separate thread while a cell runs, which must not be held up
 
-    def _hear(self, known: dict[str, Callable[[Message], object]], widget: Any, message: Any, buffers: Any) -> None:
-        if isinstance(message, dict) and message.get("do") in known:
-            self._soon(partial(self._do, known[message["do"]], widget, message))
+    def _hear(self, messages: dict[str, Callable[[Message], object]], widget: Any, message: Any, buffers: Any) -> None:
+        if isinstance(message, dict) and message.get("do") in messages:
+            self._soon(partial(self._do, messages[message["do"]], widget, message))
 
     def _soon(self, job: Callable[[], object]) -> None:
         """Run the job on the worker, in the context of the cell that shows the panel."""
@@ -239,8 +239,8 @@ class Panel:
         live = next((live for live in self._session.running() if live.run_id == run_id), None)
         return live.run if live is not None else self._session.store.load(run_id)
 
-    def _show(self, place: RunPlace, run_id: str) -> None:
-        self._area.show(place)
+    def _show(self, run_place: RunPlace, run_id: str) -> None:
+        self._area.show(run_place)
         self._widgets.list.selected = run_id
         self._watched = ""
 

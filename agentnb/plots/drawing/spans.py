@@ -159,10 +159,10 @@ class _Clock:
         elif tool.call is not None:
             self._add(tool.call.name, self._at(begun), end, OPEN, is_tool=True)
 
-    def _start(self, start: float | None, seconds: float | None, now: float, *, inferred: bool) -> float:
+    def _start(self, start: float | None, seconds: float | None, end: float, *, inferred: bool) -> float:
         """Return the start of a part that ends at ``now``: as recorded, by its seconds, or the previous part's end."""
         if start is None or (inferred and seconds is not None):
-            return now - (seconds or 0.0)
+            return end - (seconds or 0.0)
         self._inferred |= inferred
         return start
 

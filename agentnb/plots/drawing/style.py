@@ -279,14 +279,14 @@ def _legend_rows(looks: Sequence[Any]) -> list[list[Any]]:
     return rows
 
 
-def _add_legend(figure: Figure, row: Sequence[Any], place: tuple[float, float]) -> None:
+def _add_legend(figure: Figure, row: Sequence[Any], position: tuple[float, float]) -> None:
     from matplotlib.patches import Patch
 
     handles = [Patch(label=item.label, **item.fill) if isinstance(item, Look) else item for item in row]
     figure.legend(
         handles=handles,
         loc="upper left",
-        bbox_to_anchor=place,
+        bbox_to_anchor=position,
         ncols=len(row),
         borderaxespad=0,
         borderpad=0.2,

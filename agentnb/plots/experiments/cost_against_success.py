@@ -75,28 +75,28 @@ def cost_against_success(results: ResultsLike) -> Figure:
         return finish(figure, TITLE, heading, lines, notes, says)
 
 
-def _draw(axes: Axes, one: VariantPoint, label: str, place: int, variants: int) -> Any:
+def _draw(axes: Axes, point: VariantPoint, label: str, index: int, variants: int) -> Any:
     """Draw a variant with its two intervals, and return its marker for the legend."""
-    color, marker = MARKED[place]
-    x, y = one.spent.value, one.success.value
+    color, marker = MARKED[index]
+    x, y = point.spent.value, point.success.value
     assert x is not None and y is not None, "variants without a value are not drawn"
-    if one.spent.low is not None and one.spent.high is not None:
-        axes.hlines(y, one.spent.low, one.spent.high, color=color, linewidth=1.4)
-    if one.success.low is not None and one.success.high is not None:
-        axes.vlines(x, one.success.low, one.success.high, color=color, linewidth=1.4)
-    size = 8.0 + min(variants - 1 - place, 4)  # lower points are larger, so that equal points all show
+    if point.spent.low is not None and point.spent.high is not None:
+        axes.hlines(y, point.spent.low, point.spent.high, color=color, linewidth=1.4)
+    if point.success.low is not None and point.success.high is not None:
+        axes.vlines(x, point.success.low, point.success.high, color=color, linewidth=1.4)
+    size = 8.0 + min(variants - 1 - index, 4)  # lower points are larger, so that equal points all show
     look: dict[str, Any] = {"color": color, "markersize": size, "clip_on": False, "zorder": 3, "markeredgecolor": WHITE}
     (mark,) = axes.plot([x], [y], marker, linestyle="none", label=label, **look)
     return mark
 
 
-def _scale_spent(axes: Axes, shown: Sequence[VariantPoint], what: str) -> None:
+def _scale_spent(axes: Axes, shown: Sequence[VariantPoint], measure: str) -> None:
     """Scale the axis of costs from 0, or around its values if they are close together."""
     ends = [end for point in shown for end in point.spent if end is not None]
     low, high = min(ends), max(ends)
     pad = 0.15 * (high - low) or 0.1 * high
     start, end = (0.0, 1.08 * high) if low < CLOSE * high else (low - pad, high + pad)
-    amounts(axes, "x", end, low=start, prefix="$" if what == COST else "")
+    amounts(axes, "x", end, low=start, prefix="$" if measure == COST else "")
 
 
 def _scale_success(axes: Axes, shown: Sequence[VariantPoint], primary: str) -> None:
@@ -107,9 +107,9 @@ def _scale_success(axes: Axes, shown: Sequence[VariantPoint], primary: str) -> N
     axes.set_ylabel(f"mean of {primary}{unit}")
 
 
-def _told_dollars(one: VariantPoint) -> str:
-    return f"{one.name}: {dollars(one.spent.value or 0.0)} a run, {one.success.value:.2f}"
+def _told_dollars(point: VariantPoint) -> str:
+    return f"{point.name}: {dollars(point.spent.value or 0.0)} a run, {point.success.value:.2f}"
 
 
-def _told_tokens(one: VariantPoint) -> str:
-    return f"{one.name}: {one.spent.value:,.0f} tokens a run, {one.success.value:.2f}"
+def _told_tokens(point: VariantPoint) -> str:
+    return f"{point.name}: {point.spent.value:,.0f} tokens a run, {point.success.value:.2f}"

@@ -106,33 +106,37 @@ def _reach(rows: Sequence[ComparisonLike]) -> float:
     return 1.08 * max(map(abs, ends), default=0) or 1.0
 
 
-def _draw(axes: Axes, place: int, one: ComparisonLike, drawn: dict[str, Any]) -> None:
+def _draw(axes: Axes, y: int, comparison: ComparisonLike, drawn: dict[str, Any]) -> None:
     """Draw a comparison in its row, and add its legend entries to ``drawn``."""
-    if one.difference is None or one.missing:
+    if comparison.difference is None or comparison.missing:
         return
-    is_shown = one.interval is None or not holds_zero(one)
-    if one.interval is not None:
-        axes.hlines(place, *one.interval, color=BLUE, linewidth=2, zorder=3)
-        axes.plot(one.interval, [place] * 2, "|", color=BLUE, markersize=8, clip_on=False, zorder=3)
+    is_shown = comparison.interval is None or not holds_zero(comparison)
+    if comparison.interval is not None:
+        axes.hlines(y, *comparison.interval, color=BLUE, linewidth=2, zorder=3)
+        axes.plot(comparison.interval, [y] * 2, "|", color=BLUE, markersize=8, clip_on=False, zorder=3)
     label = "difference, with its interval of 95 per cent" if is_shown else "no difference is shown: the interval holds 0"
     fill: dict[str, Any] = {"markerfacecolor": BLUE if is_shown else WHITE, "markeredgewidth": 1.6}
-    (drawn[label],) = axes.plot([one.difference], [place], "o", color=BLUE, markersize=7, zorder=4, label=label, **fill)
-    if one.mde is not None and not is_shown:
+    (drawn[label],) = axes.plot([comparison.difference], [y], "o", color=BLUE, markersize=7, zorder=4, label=label, **fill)
+    if comparison.mde is not None and not is_shown:
         label = "minimum detectable effect (power of 80 per cent)"
         look: dict[str, Any] = {"color": VERMILLION, "marker": "|", "linewidth": 1.2, "markersize": 6, "label": label}
-        (drawn[label],) = axes.plot([-one.mde, one.mde], [place + BESIDE] * 2, "--", **look)
+        (drawn[label],) = axes.plot([-comparison.mde, comparison.mde], [y + BESIDE] * 2, "--", **look)
 
 
-def _beside(one: ComparisonLike) -> list[str]:
+def _beside(comparison: ComparisonLike) -> list[str]:
     """Return the lines beside a comparison: its numbers, or the reason they are missing."""
-    if one.difference is None or one.missing:
-        return [f"n = {counted(one.tasks, 'task')}", *textwrap.wrap(clean(one.missing), _CHARACTERS)]
-    p_value = one.p_value if one.p_adjusted is None else one.p_adjusted
-    limits = "the same in each task" if one.interval is None else f"[{_signed(one.interval[0])}, {_signed(one.interval[1])}]"
+    if comparison.difference is None or comparison.missing:
+        return [f"n = {counted(comparison.tasks, 'task')}", *textwrap.wrap(clean(comparison.missing), _CHARACTERS)]
+    p_value = comparison.p_value if comparison.p_adjusted is None else comparison.p_adjusted
+    limits = (
+        "the same in each task"
+        if comparison.interval is None
+        else f"[{_signed(comparison.interval[0])}, {_signed(comparison.interval[1])}]"
+    )
     shown = "" if p_value is None else f", p {'< 0.001' if p_value < 0.001 else f'= {p_value:.2g}'}"
-    shown += "" if one.p_adjusted is None or p_value is None else " (Holm)"
-    lines = [f"{_signed(one.difference)} {limits}", f"n = {counted(one.tasks, 'task')}{shown}"]
-    return [*lines, f"detectable: {one.mde:.2g}"] if one.mde is not None and holds_zero(one) else lines
+    shown += "" if comparison.p_adjusted is None or p_value is None else " (Holm)"
+    lines = [f"{_signed(comparison.difference)} {limits}", f"n = {counted(comparison.tasks, 'task')}{shown}"]
+    return [*lines, f"detectable: {comparison.mde:.2g}"] if comparison.mde is not None and holds_zero(comparison) else lines
 
 
 def _signed(value: float) -> str:

@@ -97,23 +97,23 @@ def flips(comparison: ComparisonLike) -> Figure:
         return finish(figure, TITLE, heading, [first, second, alike], notes)
 
 
-def _shares(one: ComparisonLike) -> tuple[list[TaskShares], int]:
+def _shares(comparison: ComparisonLike) -> tuple[list[TaskShares], int]:
     """Return the shares of tasks with a known value in both variants, and the number of other tasks."""
-    a, b = (task_means(rows, one.primary) for rows in (one.rows_a, one.rows_b))
+    a, b = (task_means(rows, comparison.primary) for rows in (comparison.rows_a, comparison.rows_b))
     paired = [TaskShares(task, a[task], b[task]) for task in a if task in b]
     if any(not 0 <= share <= 1 for task in paired for share in task[1:]):
-        raise SettingsError(f"{one.primary} does not pass or fail", "Draw its difference: plots.differences(comparison)")
-    return paired, len({*a, *b, *(row.task for row in (*one.rows_a, *one.rows_b))}) - len(paired)
+        raise SettingsError(f"{comparison.primary} does not pass or fail", "Draw its difference: plots.differences(comparison)")
+    return paired, len({*a, *b, *(row.task for row in (*comparison.rows_a, *comparison.rows_b))}) - len(paired)
 
 
 def _order(task: TaskShares) -> tuple[int, float, float, str]:
     return task.group, task.b - task.a, -task.a, task.task
 
 
-def _group_counts(one: ComparisonLike, shares: Sequence[TaskShares]) -> list[tuple[str, int]]:
+def _group_counts(comparison: ComparisonLike, shares: Sequence[TaskShares]) -> list[tuple[str, int]]:
     """Return name and number of tasks of each group, from the left."""
     has_repeats = any(share not in (0, 1) for task in shares for share in task[1:])
-    a, b = distinct([one.a, one.b], 20)
+    a, b = distinct([comparison.a, comparison.b], 20)
     only = "more often" if has_repeats else "only"
     names = [f"{a} {only}", "both alike" if has_repeats else "both", "neither", f"{b} {only}"]
     return [(name, sum(task.group == index for task in shares)) for index, name in enumerate(names)]

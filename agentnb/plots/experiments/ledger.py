@@ -130,10 +130,10 @@ def _ledger_of(run: Run) -> RunLedger:
     return RunLedger(cost, tokens)
 
 
-def _per_run(runs: Sequence[RunLedger], what: str) -> str:
+def _per_run(runs: Sequence[RunLedger], measure: str) -> str:
     """Return the mean per run, over the runs where it is known."""
-    sums = [sum(values) for run in runs if None not in (values := getattr(run, what))]
+    sums = [sum(values) for run in runs if None not in (values := getattr(run, measure))]
     if not sums:
-        return f"{what} not recorded"
+        return f"{measure} not recorded"
     mean = sum(sums) / len(sums)
-    return f"{dollars(mean) if what == COST else f'{mean:,.0f} tokens'} a run"
+    return f"{dollars(mean) if measure == COST else f'{mean:,.0f} tokens'} a run"

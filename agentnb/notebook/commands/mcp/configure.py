@@ -73,9 +73,9 @@ def remove_command(session: Session, shell: Any, rest: str) -> None:
     print(clean(f"{words[0]} is removed" + (f". There is still the one of {source}" if source else "")))
 
 
-def _words(rest: str) -> list[str]:
+def _words(line: str) -> list[str]:
     try:
-        return shlex.split(rest)
+        return shlex.split(line)
     except ValueError as error:  # the line may contain a secret
         raise SettingsError(f"{error} in this line", "Close it, or leave it out") from None
 
@@ -115,15 +115,15 @@ def _read(typed: list[str]) -> MCPServer:
         raise SettingsError(error.what, USAGE) from None
 
 
-def _take_option(settings: dict[str, Any], word: str, left: list[str]) -> None:
+def _take_option(settings: dict[str, Any], word: str, remaining: list[str]) -> None:
     """Add an option with its value, which may be the next word, to the server's settings."""
     option, equals, value = word.partition("=")
     if option not in ADD_OPTIONS:
         raise SettingsError(f"%agent mcp add has no option {option}", (*near(option, ADD_OPTIONS),))
     if not equals:
-        if not left:
+        if not remaining:
             raise SettingsError(f"{option} has no value", USAGE)
-        value = left.pop(0)
+        value = remaining.pop(0)
     if option == ROOTS:
         settings.setdefault("roots", []).append(value)
     elif option in _ASSIGNMENTS:

@@ -87,12 +87,12 @@ def _argument(word: str) -> tuple[str, str]:
     return key, value
 
 
-def _line(rest: str, shell: Any) -> _Line:
+def _line(text: str, shell: Any) -> _Line:
     """Return the words of the line, with ``{x}`` replaced by that variable."""
     try:
-        words = shlex.split(rest)
+        words = shlex.split(text)
     except ValueError as error:
-        raise SettingsError(f"{error} in: {rest}", "Close it, or leave it out") from error
+        raise SettingsError(f"{error} in: {text}", "Close it, or leave it out") from error
     out = _taken_out(words)
     expand: Callable[[str], str] = getattr(shell, "var_expand", str)
     return _Line([expand(word) for word in words], check_variable(out) if out else "")
@@ -111,22 +111,22 @@ def _taken_out(words: list[str]) -> str:
     return ""
 
 
-def _show(one: Contents, shell: Any) -> None:
+def _show(content: Contents, shell: Any) -> None:
     """Show a text or a picture, and for anything else its type: third-party content is never rendered as HTML."""
-    if isinstance(one.value, str):
-        _print(one.value)
+    if isinstance(content.value, str):
+        _print(content.value)
         return
-    kind = media_type(one.value)
+    kind = media_type(content.value)
     if kind is not None and getattr(shell, "kernel", None) is not None:
-        display({kind: b64encode(one.value).decode(), "text/plain": _described(one)}, raw=True)
+        display({kind: b64encode(content.value).decode(), "text/plain": _described(content)}, raw=True)
         return
-    print(f"{_described(one)}. To have it as bytes: -o VARIABLE")
+    print(f"{_described(content)}. To have it as bytes: -o VARIABLE")
 
 
 def _print(text: str) -> None:
     print(cut(clean(redact(text)), MAX_PRINTED))
 
 
-def _described(one: Contents) -> str:
-    size = counted(len(one.value), "character") if isinstance(one.value, str) else file_size(len(one.value))
-    return f"{size}{f' of {told(one.mime_type, MAX_NAME)}' if one.mime_type else ''}"
+def _described(content: Contents) -> str:
+    size = counted(len(content.value), "character") if isinstance(content.value, str) else file_size(len(content.value))
+    return f"{size}{f' of {told(content.mime_type, MAX_NAME)}' if content.mime_type else ''}"
