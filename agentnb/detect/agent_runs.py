@@ -26,7 +26,7 @@ def check_of_agent(run: RunFacts, what: str) -> None:
 def _runs_of_agents(run: RunFacts) -> Advised:
     nested = [(step.nested, path) for path, step in run.step_records.items() if step.nested]
     if not nested:
-        return "None of its steps was the run of an agent"
+        return "No step was a run of an agent"
     (first, path), more = nested[0], "".join(f", {name} ({path})" for name, path in nested[1:MAX_NAMED])
     ending = f" ({path}){more}{', ...' if len(nested) > MAX_NAMED else ''}"
     return LoadRun(first, lead="Its steps' own runs have them", rest=ending)

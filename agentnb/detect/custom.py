@@ -120,7 +120,7 @@ def detector(
     recorded findings without asking. Raises `SettingsError` for an unknown severity.
     """
     if severity not in get_args(Severity):
-        raise SettingsError(f"severity={severity!r} is none of {', '.join(get_args(Severity))}")
+        raise SettingsError(f"severity={severity!r} is not one of {', '.join(get_args(Severity))}")
 
     def make(given: Callable[..., Any]) -> FunctionDetector:
         return FunctionDetector(given, name or given.__name__, family, severity)

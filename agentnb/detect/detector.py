@@ -32,14 +32,14 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
         rounds: tuple[Any, Any] = (self.first, self.last)
         if any(type(index) is not int for index in rounds) or not 0 <= self.first <= self.last <= LARGEST:
             raise SettingsError(
-                f"A finding names the rounds {self.first!r} to {self.last!r}", "Count rounds from 0, first <= last"
+                f"A finding cannot cover the rounds {self.first!r} to {self.last!r}", "Count rounds from 0, first <= last"
             )
         if self.severity not in get_args(Severity):
-            raise SettingsError(f"severity={self.severity!r} of a finding is none of {', '.join(get_args(Severity))}")
+            raise SettingsError(f"severity={self.severity!r} of a finding is not one of {', '.join(get_args(Severity))}")
         for name in ("rule", "family", "sentence"):
             text: Any = getattr(self, name)
             if not isinstance(text, str):
-                raise SettingsError(f"{name}={text!r} of a finding is not a text")
+                raise SettingsError(f"{name}={text!r} of a finding is not a string")
             force_setattr(self, name, plain_data(text))
         if self.evidence is not None:
             force_setattr(self, "evidence", plain_data(self.evidence))

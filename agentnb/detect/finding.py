@@ -27,7 +27,7 @@ def detectors_of(detectors: Detectors) -> tuple[DetectorMaker, ...]:
     if isinstance(value, Iterable):
         return tuple([maker for item in value for maker in detectors_of(item)])
     raise SettingsError(
-        f"{value!r} makes no detector",
+        f"{value!r} is not a detector",
         f"Give a class, a function marked with @detector, or one of: {', '.join(names())}",
     )
 
@@ -43,7 +43,7 @@ def _check_makes(maker: Any) -> None:
     except TypeError as error:
         name = getattr(maker, "__name__", repr(maker))
         raise SettingsError(
-            f"{name} makes no detector: called without arguments, it is {error}",
+            f"{name} cannot make a detector, which is called without arguments: {error}",
             f"Mark a function of the run: @detector def {name}(run)",
         ) from None
 

@@ -111,7 +111,7 @@ def sweep(
     """
     if len(threshold) != 1:
         raise SettingsError(
-            f"sweep was given {len(threshold)} thresholds", "Give one: sweep(runs, labels, RepeatedCall, times=range(2, 9))"
+            f"sweep got {len(threshold)} thresholds", "Give one: sweep(runs, labels, RepeatedCall, times=range(2, 9))"
         )
     ((name, values),) = threshold.items()
     examples, wanted = labelled(runs, labels), set(families)

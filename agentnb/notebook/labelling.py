@@ -126,7 +126,7 @@ def _checked(labels: Mapping[str, Value] | Iterable[str]) -> dict[str, Value]:
         values = {word: word for word in labels}
     is_valid = all(isinstance(word, str) and word.strip() and type(value) in (int, str) for word, value in values.items())
     if not 2 <= len(values) <= MAX_LABELS or not is_valid or "" in values.values():
-        raise SettingsError(f"labels={labels!r} are not two to nine labels", 'Write labels={"healthy": 0, "failed": 1}')
+        raise SettingsError(f"labels={labels!r} must be two to nine labels", 'Write labels={"healthy": 0, "failed": 1}')
     return values
 
 
@@ -176,7 +176,7 @@ class Labeller:
     def undo(self) -> None:
         """Undo the last judgement of this widget, and show its run again."""
         if not self._undone:
-            raise SettingsError("There is no judgement to take back", "n and p lead to other runs: judge them again")
+            raise SettingsError("There is no judgement to undo", "Use n and p to reach other runs, and judge them again")
         index, value, word = self._undone[-1]
         self._save(index, value, word, None)
         self._undone.pop()
@@ -211,7 +211,7 @@ class Labeller:
     def _saved(self) -> str:
         """The text that remains in the notebook without a kernel, valid at any time, so without a count."""
         path, some = str(self.path), counted(len(self.subjects), self._what)
-        return f"{some} to judge by hand. What was judged is in {path}: agentnb.labels({path!r}) reads it. {AGAIN}"
+        return f"{some} to judge by hand. Judgements are in {path}: agentnb.labels({path!r}) reads them. {AGAIN}"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         plain = {"text/plain": repr(self)}

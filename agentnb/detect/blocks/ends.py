@@ -64,7 +64,7 @@ class EndDetector(RoundDetector):
 
     def ended(self, last: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Return findings about the finished run. ``last``: its last round."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what it finds: write its ended")
+        raise NotImplementedError(f"{type(self).__name__} must implement ended")
 
     def has_open_todos(self, run: RunFacts) -> bool:
         """True if todos that the model listed since the person last spoke are still open."""

@@ -33,7 +33,7 @@ class RoundDetector:
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Return findings about the round that has just ended."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what it finds: write its finished")
+        raise NotImplementedError(f"{type(self).__name__} must implement finished")
 
     def spoke(self, message: Message) -> None:
         """Process a message from the person: it is new input, and rows of repeats end."""

@@ -15,7 +15,7 @@ def one_run(source: RunSource, plot: str) -> Run:
     runs = load_traces(source)
     if len(runs) != 1:
         raise SettingsError(
-            f"plots.{plot} draws one run, and these are {len(runs):,}", f"Give one of them: plots.{plot}(load_traces(...)[0])"
+            f"plots.{plot} draws one run, got {len(runs):,}", f"Give one of them: plots.{plot}(load_traces(...)[0])"
         )
     return runs[0]
 
@@ -23,7 +23,7 @@ def one_run(source: RunSource, plot: str) -> Run:
 def check_columns(table: object, columns: set[str], what: str, advice: str) -> None:
     """Raise `SettingsError` for a table without the columns of its expected origin ``what``, such as a survey."""
     if missing := columns - {*getattr(table, "columns", ())}:
-        raise SettingsError(f"The table comes from no {what}: it lacks {', '.join(sorted(missing))}", advice)
+        raise SettingsError(f"The table is not from a {what}: it lacks the columns {', '.join(sorted(missing))}", advice)
 
 
 def name_of(run: Run) -> str:

@@ -50,7 +50,7 @@ def one_comparison(source: object, plot: str) -> ComparisonLike:
     """Return the source's comparison. Raises `SettingsError` for several, and for anything else."""
     comparisons = comparisons_of(source, plot)
     if len(comparisons) != 1:
-        raise SettingsError(f"plots.{plot} draws one comparison, and these are {len(comparisons):,}", "Give one of them")
+        raise SettingsError(f"plots.{plot} draws one comparison, got {len(comparisons):,}", "Give one of them")
     return comparisons[0]
 
 

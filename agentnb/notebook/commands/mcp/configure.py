@@ -30,7 +30,7 @@ END = "--"
 USAGE = "Write: %agent mcp add [OPTIONS] NAME COMMAND ..., or NAME URL. Options: " + ", ".join(
     f"{option} {value}" for option, value in ADD_OPTIONS.items()
 )
-IN_THE_NOTEBOOK = "A value that is written here stays in the notebook. ${NAME} stands for an environment variable"
+IN_THE_NOTEBOOK = "Values written here stay in the notebook. ${NAME} refers to an environment variable"
 _ASSIGNMENTS = {ENV: re.compile(r"([^=\s]+)=(.*)", re.DOTALL), HEADER: re.compile(r"([^=:\s]+)(?:=|:\s*)(.*)", re.DOTALL)}
 """Syntax of env and headers; a header may also be written as in a request: ``Authorization: Bearer ...``."""
 
@@ -94,7 +94,7 @@ def _read(typed: list[str]) -> MCPServer:
             is_ended = True
         elif is_ended or in_command or not word.startswith("-"):
             if word.partition("=")[0] in ADD_OPTIONS and not is_ended:
-                mistake = f"{word.partition('=')[0]} stands behind the command"
+                mistake = f"{word.partition('=')[0]} comes after the command"
                 raise SettingsError(mistake, f"Write it before the name; after {END} it is an argument of the command")
             words.append(word)
         else:
