@@ -132,7 +132,7 @@ WRONG: dict[str, tuple[list[Fact], str]] = {
     "a summary turned round": ([*begun(0), summed_up(1, 0)], "1 to 0"),
     "a loop turned round": (
         [(e.LoopDetected, {"rule": "x", "first": 2, "last": 1, "sentence": ""})],
-        "cannot cover the rounds 2 to 1",
+        "names the rounds 2 to 1",
     ),
     "a time that no calendar shows": (
         [warned(at=datetime(9999, 1, 1, tzinfo=UTC))],
