@@ -92,11 +92,11 @@ class Judgements(msgspec.Struct, gc=False):
         return self.ignored.get(MATRIX_CELLS, 0)
 
     def since_progress(self, reasons: Iterable[str]) -> int:
-        """Return the rounds that began for these reasons since a work tool ran, a todo was completed or the person spoke."""
+        """Return the number of rounds for these reasons since a work tool ran, a todo was completed or the person spoke."""
         return _count_of(self.reasons.since_progress, reasons)
 
     def since_call(self, reasons: Iterable[str]) -> int:
-        """Return the rounds that began for these reasons since the model last called a tool, or the person spoke."""
+        """Return the number of rounds for these reasons since the model last called a tool, or the person spoke."""
         return _count_of(self.reasons.since_call, reasons)
 
     def _count_calls(self, run_round: WorkflowRound, worked: bool) -> None:
