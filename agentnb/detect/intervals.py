@@ -113,9 +113,9 @@ def difference(one: Share, other: Share) -> Share:
     value = one.value - other.value
     if one.low is None or one.high is None or other.low is None or other.high is None:
         return Share(value, None, None)
-    below = ((one.value - one.low) ** 2 + (other.high - other.value) ** 2) ** 0.5
-    above = ((one.high - one.value) ** 2 + (other.value - other.low) ** 2) ** 0.5
-    return Share(value, value - below, value + above)
+    lower_width = ((one.value - one.low) ** 2 + (other.high - other.value) ** 2) ** 0.5
+    upper_width = ((one.high - one.value) ** 2 + (other.value - other.low) ** 2) ** 0.5
+    return Share(value, value - lower_width, value + upper_width)
 
 
 def auc(values: Sequence[tuple[float, bool]]) -> float | None:

@@ -206,8 +206,8 @@ def _judge_guidance(self: Judgements, run: RunFacts, run_round: WorkflowRound, w
     facts = _facts(self, run, run_round, worked)
     verdicts = []
     for guidance in run_round.guidance:
-        again = guidance.about and self.failures.failed_again(run_round, guidance.about)
-        verdict = judged(guidance, replace(facts, failed_again=again) if guidance.about else facts)
+        failed_again = guidance.about and self.failures.failed_again(run_round, guidance.about)
+        verdict = judged(guidance, replace(facts, failed_again=failed_again) if guidance.about else facts)
         verdicts.append(verdict)
         if verdict.followed is not None:
             cell = MATRIX_CELLS if guidance.cell in CELLS else guidance.cell
@@ -237,7 +237,7 @@ def _facts(self: Judgements, run: RunFacts, run_round: WorkflowRound, worked: bo
     for record in run_round.records:  # a plain loop: it runs in every round
         if record.role == "work" and not _is_repeat(self, record, run_round, run):
             acted, worked_anew = True, worked_anew or record.ran
-    begun, beside, planned = _changes(self) if self._todos_before else (False, False, False)
+    begun, is_parallel, planned = _changes(self) if self._todos_before else (False, False, False)
     violations = run_round.todo_violations
     return RoundFacts(
         run_round.reply is not None and run_round.stop_reason != "broken_off",
@@ -256,8 +256,8 @@ def _facts(self: Judgements, run: RunFacts, run_round: WorkflowRound, worked: bo
         acted=acted,
         worked_anew=worked_anew,
         marked=run_round.completed != () and (self._work_since_mark or worked),
-        begun=begun and not beside,
-        begun_beside=beside,
+        begun=begun and not is_parallel,
+        begun_beside=is_parallel,
         planned=planned,
         named_failure=answered and failed and failures.named(run_round.text),
         left_unfinished=answered and not failures.unfinished.isdisjoint(_in_progress(todos)),

@@ -46,7 +46,7 @@ class Answers(msgspec.Struct, gc=False):
 
         for index, length_before, before in reversed(self._last):
             longer, shorter = max(length, length_before), min(length, length_before)
-            as_long = longer <= MAX_COMPARED or 100 * shorter >= ALIKE * longer
-            if as_long and fuzz.ratio(text, before, score_cutoff=ALIKE):
+            similar_length = longer <= MAX_COMPARED or 100 * shorter >= ALIKE * longer
+            if similar_length and fuzz.ratio(text, before, score_cutoff=ALIKE):
                 return index
         return None

@@ -78,11 +78,11 @@ def _foreign_agent(chosen: AgentOptions, session: Session, variables: Mapping[st
     """Return an external agent. Only chosen options shape its requests: the session's defaults cannot reach it."""
     refused = {"workflow_mode": chosen.workflow_mode, "extensions": chosen.extensions, "context": chosen.context.context}
     settings = {name: value for name, value in session.agent_settings().items() if name in (*LIMIT_SETTINGS, "unpriced")}
-    named: dict[str, Any] = {"policy": chosen.policy or None, "guidance": chosen.guidance or "matrix"}
+    defaults: dict[str, Any] = {"policy": chosen.policy or None, "guidance": chosen.guidance or "matrix"}
     check_reach({"acp": chosen.acp, **{name: value or None for name, value in refused.items()}}, dict.fromkeys(refused))
     return Agent(
         chosen.model,
-        **named,
+        **defaults,
         acp=chosen.acp,
         mode=chosen.mode,
         tools=find_tools(chosen.tools, variables, session.tool_groups()),
@@ -94,8 +94,8 @@ def _foreign_agent(chosen: AgentOptions, session: Session, variables: Mapping[st
 
 def _policy(chosen: AgentOptions, usual: str) -> Any:
     """Return the policy; None if the context provides one. ``usual``: the session's default."""
-    named = chosen.policy or (None if chosen.context.context is not None else usual)
-    return in_workflow_mode(find_policy(named or usual)) if chosen.workflow_mode else named
+    policy = chosen.policy or (None if chosen.context.context is not None else usual)
+    return in_workflow_mode(find_policy(policy or usual)) if chosen.workflow_mode else policy
 
 
 def _model(session: Session, context: ContextType | None, before: Run | None) -> tuple[str, tuple[AnyAdvice, ...]]:

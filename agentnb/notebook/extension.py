@@ -149,8 +149,8 @@ def load(shell: InteractiveShell) -> None:
     undo: list[Callable[[], object]] = []
     setattr(shell, _UNDO, undo)
     setattr(shell, _NOTEBOOK, notebook_name(shell.user_ns, Path.cwd()))
-    named = [(location, kind, name) for location, of in MAGICS.items() for kind in of for name in of[kind]]
-    for location, kind, name in named:
+    magics = [(location, kind, name) for location, names in MAGICS.items() for kind in names for name in names[kind]]
+    for location, kind, name in magics:
         shell.register_magic_function(DeferredMagic(shell, location, kind, name), kind, name)  # type: ignore[arg-type]  # untyped
         undo.append(partial(shell.magics_manager.magics[kind].pop, name, None))
     for transformer in (partial(bare_run, shell.user_ns), blank_body):
@@ -252,10 +252,10 @@ def _register_views(shell: InteractiveShell, undo: list[Callable[[], object]]) -
     display: Any = shell.display_formatter  # a running shell has one
     html, plain = display.formatters["text/html"], display.formatters["text/plain"]
     for location, view in VIEWS.items():
-        named = tuple(location.split(":"))
-        html.for_type_by_name(*named, partial(_view, f"{view}_html"))
-        plain.for_type_by_name(*named, partial(_print, f"{view}_text"))
-        undo += [partial(_forget_view, formatter, named) for formatter in (html, plain)]
+        module_and_name = tuple(location.split(":"))
+        html.for_type_by_name(*module_and_name, partial(_view, f"{view}_html"))
+        plain.for_type_by_name(*module_and_name, partial(_print, f"{view}_text"))
+        undo += [partial(_forget_view, formatter, module_and_name) for formatter in (html, plain)]
     # A list's own printer would take precedence over the bundle.
     plain.for_type_by_name(*RUNS, partial(_print, "agentnb.notebook.shown_values:runs_text"))
     display.mimebundle_formatter.for_type_by_name(*RUNS, partial(_view, "agentnb.notebook.shown_values:runs_bundle"))

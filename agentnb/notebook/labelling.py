@@ -156,11 +156,11 @@ class Labeller:
     @property
     def told(self) -> str:
         """The progress: ``Run 3 of 20, 2 judged``."""
-        done = sum(subject.key in self.given for subject in self.subjects)
-        where = f"{self._what.capitalize()} {self.place + 1:,} of {len(self.subjects):,}"
-        if done == len(self.subjects):
-            return f"{where}. All {counted(done, self._what)} are judged: {self.path}"
-        return f"{where}, {done:,} judged"
+        judged = sum(subject.key in self.given for subject in self.subjects)
+        position = f"{self._what.capitalize()} {self.place + 1:,} of {len(self.subjects):,}"
+        if judged == len(self.subjects):
+            return f"{position}. All {counted(judged, self._what)} are judged: {self.path}"
+        return f"{position}, {judged:,} judged"
 
     def judge(self, number: int) -> None:
         """Label the displayed run, counting labels from 1; save it, and move to the next unlabelled run."""
@@ -210,8 +210,8 @@ class Labeller:
     @property
     def _saved(self) -> str:
         """The text that remains in the notebook without a kernel, valid at any time, so without a count."""
-        path, some = str(self.path), counted(len(self.subjects), self._what)
-        return f"{some} to judge by hand. Judgements are in {path}: agentnb.labels({path!r}) reads them. {AGAIN}"
+        path, amount = str(self.path), counted(len(self.subjects), self._what)
+        return f"{amount} to judge by hand. Judgements are in {path}: agentnb.labels({path!r}) reads them. {AGAIN}"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         plain = {"text/plain": repr(self)}

@@ -119,5 +119,5 @@ def parsed(magic: Any, line: str, *, see: str = "") -> Any:
             as_tool = f"To give it as a tool: -t {unrecognized}. " if "-t" in options and unrecognized.isidentifier() else ""
             raise SettingsError(problem, f"{as_tool}The text goes below the %{magic.parser.prog} line") from None
         wrong = next((word for word in line.split() if word in problem and word.startswith("-")), "")
-        close = nearest(wrong, options) if wrong not in options else ""
-        raise SettingsError(problem, close or see or f"{own} shows the options") from None
+        suggestion = nearest(wrong, options) if wrong not in options else ""
+        raise SettingsError(problem, suggestion or see or f"{own} shows the options") from None

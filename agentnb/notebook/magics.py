@@ -58,22 +58,22 @@ def continued_run(session: Session, variables: Mapping[str, Any], name: str, out
     name = unquoted(name)
     if name:
         return session.conversation(_named(session, variables, name)), ""
-    held = variables.get(out)
-    is_held = isinstance(held, Run) and held.started_at is not None
-    run = session.conversation(held if is_held else None)
-    where = f"in {out}" if is_held else "the last"
+    value = variables.get(out)
+    is_held = isinstance(value, Run) and value.started_at is not None
+    run = session.conversation(value if is_held else None)
+    location = f"in {out}" if is_held else "the last"
     prompt = first_line(clean(run.prompt), MAX_PROMPT)
-    return run, f"Continuing run {clean(short_id(run.id))} ({where}): {prompt}"
+    return run, f"Continuing run {clean(short_id(run.id))} ({location}): {prompt}"
 
 
 def _named(session: Session, variables: Mapping[str, Any], name: str) -> Run:
     """Return the run of a variable or of an id."""
-    held = variables.get(name)
-    if isinstance(held, Run):
-        return held
+    value = variables.get(name)
+    if isinstance(value, Run):
+        return value
     hint = nearest(name, run_names(variables)) or ListRuns(rest=" lists the runs")
     if name in variables:
-        raise SettingsError(f"--continue {name}: the variable holds a {type(held).__name__}, not a run", hint)
+        raise SettingsError(f"--continue {name}: the variable holds a {type(value).__name__}, not a run", hint)
     try:
         return session.stored(name)
     except StoreError as error:
@@ -194,9 +194,9 @@ class AgentMagics(Magics):
             print(f"{missed}. To send it without this note: --raw")
         before = None
         if options.go_on is not None:
-            before, which = continued_run(self.session, variables, options.go_on, given_out)
-            if which:
-                print(which)
+            before, continuation_note = continued_run(self.session, variables, options.go_on, given_out)
+            if continuation_note:
+                print(continuation_note)
         return with_consent(partial(self._run_cell, options, prompt, options.out, before), asker(self.shell))
 
     def _run_cell(self, options: Namespace, prompt: str, out: str, before: Run | None) -> Answer | None:

@@ -247,10 +247,10 @@ def tools_again(names: Iterable[str], given: Iterable[Any], variables: Mapping[s
 def servers_again(run: Run, variables: Mapping[str, Any]) -> list[MCPServer]:
     """Return a run's MCP servers found in variables of this notebook, with its name, and its command or address."""
     logged = servers_of_log(run.settings)
-    held = [server for name, value in dict(variables).items() if not name.startswith("_") for server in _flat(value)]
+    values = [server for name, value in dict(variables).items() if not name.startswith("_") for server in _flat(value)]
     servers = [
         server
-        for server in held
+        for server in values
         if isinstance(server, MCPServer) and server.name in logged and server.target == logged[server.name].target
     ]
     return [server for index, server in enumerate(servers) if server.name not in [before.name for before in servers[:index]]]
@@ -258,8 +258,8 @@ def servers_again(run: Run, variables: Mapping[str, Any]) -> list[MCPServer]:
 
 def _may_be_called(name: str, variables: Mapping[str, Any]) -> Iterator[Any]:
     snapshot = dict(variables)
-    named = (tool_of_variable(snapshot.get(item), item) for item in (name, *tool_names(snapshot)))
-    values = [*named, *(tools_of_word(name) if name == ASK_PERSON else ())]
+    tools = (tool_of_variable(snapshot.get(item), item) for item in (name, *tool_names(snapshot)))
+    values = [*tools, *(tools_of_word(name) if name == ASK_PERSON else ())]
     return (item for value in values for item in _flat(value))
 
 

@@ -171,5 +171,5 @@ def dollars(amount: float) -> str:
     """Format dollars as ``$1.50`` or ``$0.0021``: two decimals, or as many as show two digits."""
     if amount <= 0 or amount >= 0.1:
         return f"${amount:,.2f}"
-    whole, _, decimals = f"{amount:.{1 - math.floor(math.log10(amount))}f}".partition(".")
-    return f"${whole}.{decimals.rstrip('0').ljust(2, '0')}"
+    integer, _, decimals = f"{amount:.{1 - math.floor(math.log10(amount))}f}".partition(".")
+    return f"${integer}.{decimals.rstrip('0').ljust(2, '0')}"

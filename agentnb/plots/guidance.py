@@ -96,8 +96,8 @@ def _bars(table: Any) -> list[_Bar]:
     for cell, level, followed in zip(table["cell"], table["level"], table["followed"].astype(object), strict=True):
         counts.setdefault((cell, level), Counter())[followed if isinstance(followed, bool) else None] += 1
     bars = [_Bar(cell, level, judged[True], judged[False], judged[None]) for (cell, level), judged in counts.items()]
-    of_cell: Counter[str] = Counter()
+    cell_totals: Counter[str] = Counter()
     for bar in bars:
-        of_cell[bar.cell] += bar.given
+        cell_totals[bar.cell] += bar.given
     positions = {cell: index for index, cell in enumerate(CELLS)}
-    return sorted(bars, key=lambda bar: (positions.get(bar.cell, len(CELLS)), -of_cell[bar.cell], bar.cell, bar.level))
+    return sorted(bars, key=lambda bar: (positions.get(bar.cell, len(CELLS)), -cell_totals[bar.cell], bar.cell, bar.level))

@@ -50,9 +50,11 @@ def similarity(source: RunSource) -> Figure:
         marks = range(0, 101, 20)
         bar.set_ticks([*marks], labels=[str(mark) for mark in marks])  # set now, in our style
         pairs = [(float(table[i][j]), shown[j][0], shown[i][0]) for i in range(len(shown)) for j in range(i)]
-        alike = sum(share >= 80 for share, *_ in pairs)
+        similar_count = sum(share >= 80 for share, *_ in pairs)
         best, first, second = max(pairs, key=lambda pair: pair[0])
-        says = f"{alike:,} of {len(pairs):,} pairs are 80 per cent alike or more; rounds {first} and {second}: {best:.0f}"
+        says = (
+            f"{similar_count:,} of {len(pairs):,} pairs are 80 per cent alike or more; rounds {first} and {second}: {best:.0f}"
+        )
         notes = [f"Every {step}. round is drawn."] if step > 1 else []
         return finish(figure, TITLE, about([run], f"n = {counted(len(shown), 'round')}"), (), notes, says)
 

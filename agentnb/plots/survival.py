@@ -167,8 +167,8 @@ def cumulative_incidence(ends: Sequence[RunEnd]) -> list[Step]:
     curves = incidence(np.tensordot(drawn.astype(float), counts, 1))
     total = counts.sum(axis=0)
     shares = incidence(total)
-    few = np.zeros_like(shares), np.ones_like(shares)
-    lows, highs = few if units < MIN_UNITS else np.percentile(curves, (2.5, 97.5), axis=0)
+    widest = np.zeros_like(shares), np.ones_like(shares)
+    lows, highs = widest if units < MIN_UNITS else np.percentile(curves, (2.5, 97.5), axis=0)
     return [
         Step(index + 1, int(total[0, index]), *(float(curve[index]) for curve in (shares, lows, highs)))
         for index in map(int, np.flatnonzero(total[1]))

@@ -110,11 +110,11 @@ def _draw_one(axes: Axes, run: Run, history: list[Change]) -> list[object]:
     )
     axes.fill_between(list(values), list(values.values()), step="post", color=SKY, alpha=0.25, linewidth=0)
     looks: list[object] = [open_line, total_line]
-    for by, marker, color, label in (
+    for author, marker, color, label in (
         ("model", "o", ORANGE, "changed by the model"),
         ("outside", "s", GREEN, "changed by you or your code"),
     ):
-        rounds = sorted({change.round for change in history if change.by == by})
+        rounds = sorted({change.round for change in history if change.by == author})
         if rounds:
             looks += axes.plot(
                 rounds,

@@ -118,10 +118,10 @@ def _of(run_round: WorkflowRound) -> RoundTokens:
     usage, number = run_round.usage, run_round.index + 1
     if usage is None:
         return RoundTokens(number, None, None, 0)
-    whole = run_round.metadata.get(CONTEXT_TOKENS)
+    context_tokens = run_round.metadata.get(CONTEXT_TOKENS)
     spent = usage.input
-    if isinstance(whole, int) and usage.input is not None:  # several calls made the reply: the last one's input
-        spent = max(0, whole - (usage.output or 0))
+    if isinstance(context_tokens, int) and usage.input is not None:  # several calls made the reply: the last one's input
+        spent = max(0, context_tokens - (usage.output or 0))
     return RoundTokens(number, spent, usage.output, min(usage.cache_read or 0, spent or 0))
 
 

@@ -100,8 +100,8 @@ class NearRepeat(RoundDetector):
         row.count, row.last, row.last_words = row.count + (row.last != index), index, words
         if (severity := severity_at(self.times, row.count)) is None:
             return ()
-        how = "failed in the same way" if failed else "returned nothing"
-        sentence = f"Nearly the same call of {row.tool} was made {row.count} times, and {how} each time"
+        outcome_words = "failed in the same way" if failed else "returned nothing"
+        sentence = f"Nearly the same call of {row.tool} was made {row.count} times, and {outcome_words} each time"
         return self.found(row.first, index, severity, sentence, shown(record.call))
 
     def _row_of(self, tool: str, words: _Words) -> _Row | None:

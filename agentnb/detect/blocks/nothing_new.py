@@ -94,9 +94,9 @@ class NothingNew(RoundDetector):
     def _tell(self, record: CallRecord, rounds: tuple[int, int], times: int) -> tuple[Finding, ...]:
         severity: Severity = "nudge" if times == self.times else "block" if times == self.times + 1 else "stop"
         names = ", ".join(dict.fromkeys(sorted(key[0] for key, _ in self._stretch)))
-        same = f"same call of {names}" if len(self._stretch) == 1 else f"same {len(self._stretch)} calls ({names})"
-        again = "came without a recorded result" if is_lost(record) else "returned the same"
-        sentence = f"The {same} {again} {times} times, and nothing new came in between"
+        subject = f"same call of {names}" if len(self._stretch) == 1 else f"same {len(self._stretch)} calls ({names})"
+        predicate = "came without a recorded result" if is_lost(record) else "returned the same"
+        sentence = f"The {subject} {predicate} {times} times, and nothing new came in between"
         return self.found(*rounds, severity, sentence, shown(record.call))
 
     def _is_excused(self, record: CallRecord) -> bool:

@@ -82,9 +82,9 @@ class CombinedScore(RoundDetector):
         pairs = frozenset(pairwise(words))
         for earlier, earlier_pairs in self._texts:
             union_size = len(pairs | earlier_pairs)
-            alike = max(
+            similarity = max(
                 len(pairs & earlier_pairs) / union_size if union_size else 0.0, Indel.normalized_similarity(text, earlier)
             )
-            if alike >= self.alike[0]:
-                self._lower("texts", 0.0 if alike > self.alike[1] else 0.5)
+            if similarity >= self.alike[0]:
+                self._lower("texts", 0.0 if similarity > self.alike[1] else 0.5)
         self._texts = [*self._texts[1 - MAX_TEXTS :], (text, pairs)]

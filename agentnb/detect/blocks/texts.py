@@ -86,22 +86,22 @@ class RepeatedText(RoundDetector):
         if len(text) < SHORTEST:
             return ()
         text = both_ends(text, MAX_COMPARED)
-        this = _Reply(one.index, text, self.embed([text])[0] if self.embed is not None else None)
+        current = _Reply(one.index, text, self.embed([text])[0] if self.embed is not None else None)
         before = self._before(one.reply.author)
-        same = next((old for old in reversed(before) if self._is_same(this, old)), None)
-        before.append(this)
-        if same is None:
+        repeated = next((old for old in reversed(before) if self._is_same(current, old)), None)
+        before.append(current)
+        if repeated is None:
             return ()
-        self._found.append((self._replies, same.round))
+        self._found.append((self._replies, repeated.round))
         reply, first = self._found[0]
         if len(self._found) < self.repeats or self._replies - reply >= self.within:
             return ()
         self._times += 1
         severity = "stop" if self._times >= self.stop_after else self.severity
-        sentence = f"Round {one.index + 1} says nearly what round {same.round + 1} said"
+        sentence = f"Round {one.index + 1} says nearly what round {repeated.round + 1} said"
         if self.repeats > 1:
             sentence += f", and there were {self.repeats} such repeats within {self.within} replies"
-        return self.found(min(first, same.round), one.index, severity, sentence, [same.text, text])
+        return self.found(min(first, repeated.round), one.index, severity, sentence, [repeated.text, text])
 
     def _before(self, author: str) -> deque[_Reply]:
         """Return an author's last texts, keeping at most 16 authors."""
@@ -180,8 +180,8 @@ class UnheededMessage(RoundDetector):
         return ()
 
     def _take(self, text: str, run_round: WorkflowRound, has_called: bool) -> tuple[Finding, ...]:
-        same = self._is_same(text)
-        self._count, self._first = (self._count + 1, self._first) if same else (1, run_round.index)
+        is_same = self._is_same(text)
+        self._count, self._first = (self._count + 1, self._first) if is_same else (1, run_round.index)
         count, self._message = self._count, text[:MAX_COMPARED]
         if has_called:
             self._has_called, self._count, self._message = True, 0, ""

@@ -62,9 +62,10 @@ class Default:
             for look in self._looks:
                 if more := look(finished_round, run):
                     findings = (*findings, *more)
-            near = self._near.finished(finished_round, run)
-            if near and not any(finding.family == self._near.family for finding in findings):  # report the same calls once
-                findings = (*findings, *near)
+            near_repeats = self._near.finished(finished_round, run)
+            # Report the same calls once.
+            if near_repeats and not any(finding.family == self._near.family for finding in findings):
+                findings = (*findings, *near_repeats)
         elif kind is TodosChanged or kind is RunFinished:
             for rule_detector in (self._reopened, *self._ends):
                 findings = (*findings, *rule_detector.take(event, run))

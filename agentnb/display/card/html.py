@@ -57,14 +57,14 @@ def run_html(
 def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
     """Return the HTML of `run_html` without inline styles, for a page with a style sheet."""
     totals, pictured, findings = Totals(as_left(run)), pictured_calls(run), lines_of(run)
-    above = frozenset([record.call.id for record in pictured])
+    shown_above = frozenset([record.call.id for record in pictured])
     form = form._replace(
         marks=findings.marks,
         foreign=is_foreign(run),
         effects=effects_of(run.tools),
         settings=run.settings,
         over=not run.should_continue,
-        shown_above=above,
+        shown_above=shown_above,
         run=run,
     )
     return tag(

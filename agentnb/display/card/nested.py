@@ -102,13 +102,13 @@ class NestedRuns:
 
         nested_run = NestedRun(beginning, note_change, self._depth, spoke)
         self._many.setdefault(call_id, ManyRuns()).add(nested_run.run_id, nested_run.run)
-        few = self._few.setdefault(call_id, [])
+        cards = self._few.setdefault(call_id, [])
         if self._many[call_id].count <= MAX_CARDS:
-            few.append(nested_run)
+            cards.append(nested_run)
             self._kept.append((call_id, nested_run))
             self._let_go()
         else:
-            few.clear()
+            cards.clear()
         return nested_run
 
     def _let_go(self) -> None:
@@ -141,16 +141,16 @@ class NestedRuns:
 
     def saying(self, call_id: str) -> str:
         """Return the last line of the reply streaming in a call's newest run, or ""."""
-        few = self._few.get(call_id)
-        return few[-1].saying.rstrip().rpartition("\n")[2] if few else ""
+        cards = self._few.get(call_id)
+        return cards[-1].saying.rstrip().rpartition("\n")[2] if cards else ""
 
     def html(self, call_id: str, folds: Mapping[str, bool]) -> Html:
         """Return a call's runs, individually or as one line."""
-        many = self._many.get(call_id)
-        if many is None:
+        counted_runs = self._many.get(call_id)
+        if counted_runs is None:
             return NOTHING
-        few = self._few.get(call_id, [])
-        are_kept = few and len(few) == many.count
+        cards = self._few.get(call_id, [])
+        are_kept = cards and len(cards) == counted_runs.count
         return inlined(
-            joined(*[nested_run.html(folds) for nested_run in few]) if are_kept else tag("div", "nested", many.html())
+            joined(*[nested_run.html(folds) for nested_run in cards]) if are_kept else tag("div", "nested", counted_runs.html())
         )

@@ -31,8 +31,8 @@ def page_html(run: Run) -> str:
     origin = " · ".join(part for part in (run.id, started, counted(len(run.events), "event")) if part)
     card = plain_html(run, Form(whole=True, folds={"rounds": True}), prompt=True)
     log = tag("code", "tool-code", f"{run.id}.jsonl")
-    whole = f"{LEFT_OUT}. Its log has them whole: load_trace opens this page, and "
-    note = tag("p", "quiet", whole, log) if _is_cut(run) else NOTHING
+    cut_note = f"{LEFT_OUT}. Its log has them whole: load_trace opens this page, and "
+    note = tag("p", "quiet", cut_note, log) if _is_cut(run) else NOTHING
     packed = Html(f'<template id="{ELEMENT}">{packed_log(run.events)}</template>')
     return page_of(title, tag("main", "", note, card, tag("p", "quiet", origin)), packed)
 

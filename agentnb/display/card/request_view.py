@@ -120,8 +120,8 @@ def _json(value: Any, most: int | None = None) -> Html:
 def _frame(seen: SentRequest, whole: bool) -> Html:
     request = seen.request
     system = _fold(f"System prompt, {counted(len(request.system), 'character')}", _pre(request.system))
-    named = first_line(clean(", ".join(tool.name for tool in request.tools)), MAX_NAMES)
-    tools = _fold(f"{counted(len(request.tools), 'tool')}: {named}", *[_tool(tool, whole) for tool in request.tools])
+    tool_names = first_line(clean(", ".join(tool.name for tool in request.tools)), MAX_NAMES)
+    tools = _fold(f"{counted(len(request.tools), 'tool')}: {tool_names}", *[_tool(tool, whole) for tool in request.tools])
     return joined(
         system if request.system else _line("same", "No system prompt"),
         tools if request.tools else _line("same", "No tools"),
@@ -331,8 +331,8 @@ def _for_the_provider(part: AnyPart) -> Html:
     data = None if isinstance(part, Image | ToolResult) else part.provider_metadata
     if data is None:
         return NOTHING
-    named = first_line(clean(", ".join(data)), MAX_NAMES)
-    return _line("part", f"with data of the provider, {size(len(msgspec.json.encode(data)))}: {named}")
+    keys = first_line(clean(", ".join(data)), MAX_NAMES)
+    return _line("part", f"with data of the provider, {size(len(msgspec.json.encode(data)))}: {keys}")
 
 
 _SHOWN: dict[type[Any], Callable[[Any, _Form], Html]] = {

@@ -87,8 +87,8 @@ def _ready_answers(run: Run, step: AnyAdvice | None, commands: Commands) -> list
     """Return commands for each possible answer to an approval question."""
     if not isinstance(step, AnswerRun) or not run.waiting:
         return []
-    ready = [replace(step, text=answer, lead="") for answer in typed_answers(run.waiting[0])]
-    return [f"  {typed}" for command in ready if (typed := in_words([command], commands))]
+    answers = [replace(step, text=answer, lead="") for answer in typed_answers(run.waiting[0])]
+    return [f"  {typed}" for command in answers if (typed := in_words([command], commands))]
 
 
 def head_line(run: Run) -> str:

@@ -79,7 +79,7 @@ def _drawn(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Htm
             html = round_html(run_round.index, pieces, anchor)
             html = html if form.whole else inlined(html)
             room -= 0 if form.whole else size(html)
-        whole = room >= 0 and bool(html)
+        is_whole = room >= 0 and bool(html)
         line = tag(
             "div",
             "quiet round-line",
@@ -87,7 +87,7 @@ def _drawn(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Htm
             data_round=str(run_round.index),
             id=anchor,
         )
-        drawn.append((html if whole else line, whole))
+        drawn.append((html if is_whole else line, is_whole))
     return drawn[::-1]
 
 
@@ -104,7 +104,7 @@ def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:
     """Return a note on the cuts, with the command that shows the whole run."""
     if form.whole:
         return NOTHING
-    lines = sum(not whole for _, whole in drawn)
+    lines = sum(not is_whole for _, is_whole in drawn)
     left_out = max(0, len(run.rounds) - MAX_SAVED_ROUNDS - FIRST)
     cuts = [f"{counted(left_out, 'round')} left out"] if left_out else []
     cuts += [f"{counted(lines, 'round')} cut to a line"] if lines else []

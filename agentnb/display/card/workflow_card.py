@@ -83,10 +83,10 @@ class StepPieces:
         run, history = self._run, self._history
         asked = [question for question in run.questions if form.live or is_going_on(run) or question.outcome != "open"]
         self._asked = {question.question.id: question for question in asked}
-        of_steps: dict[str, list[AskedQuestion]] = {}
+        step_questions: dict[str, list[AskedQuestion]] = {}
         for question in asked:
             if question.question.id not in history.questions:
-                of_steps.setdefault(question.question.call_id, []).append(question)
+                step_questions.setdefault(question.question.call_id, []).append(question)
         pieces, position = dict[str, Html](), 0
         for row in step_rows(run, history.children):
             if isinstance(row, LeftOut):
@@ -96,11 +96,11 @@ class StepPieces:
             if record.agent in (PLANNING, EXECUTION):
                 position = len(pieces) + 1
             drawn, depth = partial(self._step, *row), path.count("/")
-            pieces.update(self._piece(f"step:{path}", row, record, depth, drawn, of_steps.pop(path, ())))
-        remaining = [question for question in chain.from_iterable(of_steps.values()) if question.outcome == "open"]
-        every = [*(pieces | question_pieces(remaining, form)).items()]
-        position = position or len(every)
-        pieces = dict([*every[:position], *self._plans(), *every[position:]])
+            pieces.update(self._piece(f"step:{path}", row, record, depth, drawn, step_questions.pop(path, ())))
+        remaining = [question for question in chain.from_iterable(step_questions.values()) if question.outcome == "open"]
+        all_pieces = [*(pieces | question_pieces(remaining, form)).items()]
+        position = position or len(all_pieces)
+        pieces = dict([*all_pieces[:position], *self._plans(), *all_pieces[position:]])
         self._drawn.keep(pieces)
         return pieces
 

@@ -94,9 +94,9 @@ def _inner(node: DrawnNode, depth: int, members: dict[str, tuple[str, ...]]) -> 
     if depth >= MAX_DEPTH:
         members[node.path] = tuple(inner_node.path for child in node.children for inner_node in child.all_nodes)
         return replace(node, words=f"{len(node.children):,} branches", children=())
-    few = node.children if len(node.children) <= MAX_BRANCHES else node.children[: MAX_BRANCHES - 1]
-    children = [_folded(child, depth + 1, members) for child in few]
-    remaining = [inner_node for child in node.children[len(few) :] for inner_node in child.nodes]
+    shown = node.children if len(node.children) <= MAX_BRANCHES else node.children[: MAX_BRANCHES - 1]
+    children = [_folded(child, depth + 1, members) for child in shown]
+    remaining = [inner_node for child in node.children[len(shown) :] for inner_node in child.nodes]
     if remaining:
         children.append(Drawing((_stand_in(remaining, "branch", members),)))
     return replace(node, children=tuple(children))

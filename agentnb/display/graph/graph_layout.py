@@ -113,16 +113,16 @@ def _inside(node: DrawnNode) -> _Inside:
     """Lay out the branches of a block side by side, in rows."""
     if not node.children:
         return _Inside(None, WIDTH, HEIGHT)
-    whole = Plan()
+    plan = Plan()
     x, top, row = float(PADDING), float(TITLE), 0.0
     for child in map(laid_out, node.children):
         if x > PADDING and x + child.width > MAX_ROW:
             x, top, row = float(PADDING), top + row + BESIDE, 0.0
-        whole.add(child, x, top)
+        plan.add(child, x, top)
         x += child.width
-        whole.width = max(whole.width, x + PADDING)
+        plan.width = max(plan.width, x + PADDING)
         x, row = x + BESIDE, max(row, child.height)
-    return _Inside(whole, max(whole.width, WIDTH), top + row + PADDING)
+    return _Inside(plan, max(plan.width, WIDTH), top + row + PADDING)
 
 
 class _Vertex(NamedTuple):
@@ -216,8 +216,8 @@ class _Level:
         rows: dict[int, list[int]] = {}
         for vertex in sorted(columns, key=columns.__getitem__):
             rows.setdefault(layers[vertex], []).append(vertex)
-        beside = [pair for row in rows.values() for pair in pairwise(row)]
-        scales = [((widths[a] + widths[b]) / 2 + BESIDE) / (columns[b] - columns[a]) for a, b in beside]
+        neighbours = [pair for row in rows.values() for pair in pairwise(row)]
+        scales = [((widths[a] + widths[b]) / 2 + BESIDE) / (columns[b] - columns[a]) for a, b in neighbours]
         scale = max(scales, default=WIDTH + BESIDE)
         shift = min((columns[vertex] * scale - widths[vertex] / 2 for vertex in columns), default=0)
         return {vertex: _Vertex(columns[vertex] * scale - shift, layers[vertex], widths[vertex]) for vertex in columns}
@@ -282,8 +282,8 @@ class _Level:
     def _bar_top(self, layer: int, key: object) -> float:
         """Return the y of a horizontal segment in the gap above this layer."""
         gap = self._gaps[layer]
-        above = self._top_of(layer) - (gap.height(is_outer=layer == 0) if layer < self._layers else 0)
-        return above + gap.offset(key)
+        gap_top = self._top_of(layer) - (gap.height(is_outer=layer == 0) if layer < self._layers else 0)
+        return gap_top + gap.offset(key)
 
     # Edges
 
@@ -314,17 +314,17 @@ class _Level:
             side = self._side(source)
             x = self._lane(side, boxes) + side * lanes[side] * LANE
             lanes[side] += 1
-            out, into = start.top + min(start.height, HEIGHT) / 2 + SIDE, end.top + min(end.height, HEIGHT) / 2 - SIDE
-            first: Sequence[tuple[float, float]] = [(start.edge(side), out)]
+            leave_y, enter_y = start.top + min(start.height, HEIGHT) / 2 + SIDE, end.top + min(end.height, HEIGHT) / 2 - SIDE
+            first: Sequence[tuple[float, float]] = [(start.edge(side), leave_y)]
             if not self._is_outermost(source, side):
-                out = self._bar_top(source.layer + 1, f"out {index}")
-                first = [(start.middle + side * LINE, start.bottom), (start.middle + side * LINE, out)]
-            last: Sequence[tuple[float, float]] = [(end.edge(side), into)]
+                leave_y = self._bar_top(source.layer + 1, f"out {index}")
+                first = [(start.middle + side * LINE, start.bottom), (start.middle + side * LINE, leave_y)]
+            last: Sequence[tuple[float, float]] = [(end.edge(side), enter_y)]
             if not self._is_outermost(target, side):
-                into = self._bar_top(target.layer, f"in {index}")
-                last = [(end.middle + side * LINE, into), (end.middle + side * LINE, end.top)]
+                enter_y = self._bar_top(target.layer, f"in {index}")
+                last = [(end.middle + side * LINE, enter_y), (end.middle + side * LINE, end.top)]
             label_x = first[0][0] + 6 if side == RIGHT else first[0][0] - 2 - _label_width(edge)
-            yield Wire(edge, (*first, (x, out), (x, into), *last), (label_x, out - 16))
+            yield Wire(edge, (*first, (x, leave_y), (x, enter_y), *last), (label_x, leave_y - 16))
 
     def _lane(self, side: int, boxes: dict[int, Box]) -> float:
         """Return the x of a side's innermost loop, outside all nodes and the loops' labels."""
@@ -340,9 +340,9 @@ def _at_left(plan: Plan) -> Plan:
     labels = [wire.label_at[0] + LETTER * len(label_of(wire.edge)) for wire in plan.wires if wire.edge.labels]
     leftmost = min([box.left for box in plan.boxes] + corners)
     rightmost = max([box.right for box in plan.boxes] + [x + 2 for x in corners] + labels)
-    whole = Plan(width=rightmost - leftmost, height=plan.height)
-    whole.add(plan, -leftmost, 0)
-    return whole
+    shifted = Plan(width=rightmost - leftmost, height=plan.height)
+    shifted.add(plan, -leftmost, 0)
+    return shifted
 
 
 def _label_width(edge: Edge) -> float:

@@ -115,10 +115,10 @@ def runs_told(formats: Iterable[str]) -> str:
 
 def page_told(first: int, shown: int, fitting: int, total: int) -> str:
     """Return the visible part of a list: ``101 to 200 of 341 runs that fit, of 2,000``."""
-    of_all = f", of {total:,}" if fitting != total else ""
+    total_words = f", of {total:,}" if fitting != total else ""
     if shown == fitting:
-        return f"{counted(fitting, 'run')}{of_all}"
-    return f"{first + 1:,} to {first + shown:,} of {counted(fitting, 'run')}{of_all}"
+        return f"{counted(fitting, 'run')}{total_words}"
+    return f"{first + 1:,} to {first + shown:,} of {counted(fitting, 'run')}{total_words}"
 
 
 def saved_frame(rows: Sequence[RunRow], total: int, title: str, key: str) -> Html:

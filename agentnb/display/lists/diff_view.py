@@ -62,12 +62,14 @@ def _key(record: CallRecord) -> tuple[str, bytes]:
 
 
 def _other_result(record: CallRecord, match: CallRecord) -> Html | None:
-    mine, others = (call.result.text if call.result is not None else "" for call in (record, match))
-    if mine == others and _fails(record) == _fails(match):
+    own, counterpart = (call.result.text if call.result is not None else "" for call in (record, match))
+    if own == counterpart and _fails(record) == _fails(match):
         return None
-    first = next((index for index, (a, b) in enumerate(zip(mine, others, strict=False)) if a != b), min(len(mine), len(others)))
+    first = next(
+        (index for index, (a, b) in enumerate(zip(own, counterpart, strict=False)) if a != b), min(len(own), len(counterpart))
+    )
     start = max(0, first - BEFORE)
-    excerpt = first_line(clean(mine[start : start + 2 * MAX_OF_AN_ARGUMENT]), MAX_OF_AN_ARGUMENT)
+    excerpt = first_line(clean(own[start : start + 2 * MAX_OF_AN_ARGUMENT]), MAX_OF_AN_ARGUMENT)
     return joined("other result: ", tag("span", "diff-value", f"{'…' if start else ''}{excerpt}" or "(empty)"))
 
 
@@ -76,14 +78,14 @@ def _fails(record: CallRecord) -> bool:
 
 
 def _other_arguments(record: CallRecord, match: CallRecord) -> list[Html]:
-    mine, others = record.call.arguments, match.call.arguments
-    if not isinstance(mine, dict) or not isinstance(others, dict):
-        return [joined("other arguments: ", _argument(mine))]
-    names = [name for name in mine if name not in others or mine[name] != others[name]]
-    notes = [joined(f"{first_line(clean(str(name)), 60)}: ", _argument(mine[name])) for name in names[:MAX_ARGUMENTS]]
+    own, counterpart = record.call.arguments, match.call.arguments
+    if not isinstance(own, dict) or not isinstance(counterpart, dict):
+        return [joined("other arguments: ", _argument(own))]
+    names = [name for name in own if name not in counterpart or own[name] != counterpart[name]]
+    notes = [joined(f"{first_line(clean(str(name)), 60)}: ", _argument(own[name])) for name in names[:MAX_ARGUMENTS]]
     if more := len(names) - MAX_ARGUMENTS:
         notes += [joined(f"{more:,} more arguments differ")] if more > 0 else []
-    if gone := [first_line(clean(str(name)), 60) for name in others if name not in mine]:
+    if gone := [first_line(clean(str(name)), 60) for name in counterpart if name not in own]:
         notes.append(joined(f"without {', '.join(gone[:MAX_ARGUMENTS])}"))
     return notes
 
@@ -153,8 +155,8 @@ def _figures(diff: RunDiff) -> Html:
     figures = [*_known(diff)]
     rows = [_figure(name, a, b) for name, a, b in figures if a != b]
     table = tag("table", "data", _row("th", ("", "a", "b", "b - a"), "data-column"), *rows) if rows else NOTHING
-    alike = ", ".join(f"{name.replace('_', ' ')} {_value(name, a)}" for name, a, b in figures if a == b)
-    return tag("div", "list", table, tag("div", "quiet", f"Alike: {alike}") if alike else NOTHING)
+    equal = ", ".join(f"{name.replace('_', ' ')} {_value(name, a)}" for name, a, b in figures if a == b)
+    return tag("div", "list", table, tag("div", "quiet", f"Alike: {equal}") if equal else NOTHING)
 
 
 def _known(diff: RunDiff) -> Iterator[tuple[str, Any, Any]]:
@@ -203,12 +205,12 @@ def _differing_todos(diff: RunDiff) -> list[tuple[str, str, str]]:
 
 def _rounds(diff: RunDiff) -> Iterator[Html]:
     forms = {side: _form(side, run) for side, run in (("a", diff.a), ("b", diff.b))}
-    room, alike, shown = ROOM, ROOM, 0
+    room, equal_room, shown = ROOM, ROOM, 0
     for is_alike, group in groupby(diff.rounds, lambda pair: pair.difference == "same"):
         pairs = [*group]
         if is_alike:
-            html = inlined(_alike(diff, pairs, forms["a"], cut=alike <= 0))
-            alike -= size(html)
+            html = inlined(_alike(diff, pairs, forms["a"], cut=equal_room <= 0))
+            equal_room -= size(html)
             yield html
             continue
         for pair in pairs[: max(0, MAX_PAIRS - shown)]:

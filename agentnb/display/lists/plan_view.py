@@ -75,17 +75,17 @@ def _name(step: PlanStep) -> str:
 
 
 def _why(step: PlanStep) -> str:
-    again = f"up to {retries_told(step.retries)}" if step.retries else ""
+    retries = f"up to {retries_told(step.retries)}" if step.retries else ""
     content = step.content or "" if step.question is None else ""
-    return ", ".join(filter(None, [step.reason or content, again]))
+    return ", ".join(filter(None, [step.reason or content, retries]))
 
 
 def _of_chat(step: PlanStep) -> str:
     tools = f"with {', '.join(step.tools)}" if step.tools else "without tools"
     arguments = f"given {_arguments(step)}" if step.args else ""
     after = f"after {', '.join(map(str, step.depends_on))}" if step.depends_on else ""
-    by = "by an agent" if step.executor_required else ""
-    return ", ".join(filter(None, [step.type, tools, arguments, after, by]))
+    executor = "by an agent" if step.executor_required else ""
+    return ", ".join(filter(None, [step.type, tools, arguments, after, executor]))
 
 
 def _arguments(step: PlanStep) -> str:

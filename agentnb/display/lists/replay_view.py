@@ -161,8 +161,8 @@ def _head(replay: Replay) -> str:
 
 def _source(replay: Replay) -> str:
     run = replay.recorded
-    named = run.origin.file_name if run.origin else f"…{short_id(run.id)}"
-    return first_line(clean(f"{named} · {run.model} · {run.prompt}"), 160)
+    name = run.origin.file_name if run.origin else f"…{short_id(run.id)}"
+    return first_line(clean(f"{name} · {run.model} · {run.prompt}"), 160)
 
 
 # As text

@@ -83,11 +83,11 @@ def server_list_text(rows: list[ListedServer], hint: str) -> str:
 def server_head_lines(row: ListedServer, width: int = 0) -> list[str]:
     """Return the lines of a server: its facts, its failure, its latest standard error."""
     tone, state = state_of(row)
-    named = told(row.live.server.name, MAX_NAME).ljust(width)
+    name = told(row.live.server.name, MAX_NAME).ljust(width)
     figures = ", ".join(figures_of(row))
     problem = [f"    {problem_told(row)}"] if row.live.problem else []
     stderr = [f"    stderr: {line}" for line in stderr_lines(row)[-MAX_TEXT_LINES:]]
-    return [f"{MARKS[tone]} {state:<15} {named}  {figures}  {told(row.live.server.target, MAX_TARGET)}", *problem, *stderr]
+    return [f"{MARKS[tone]} {state:<15} {name}  {figures}  {told(row.live.server.target, MAX_TARGET)}", *problem, *stderr]
 
 
 def stderr_lines(row: ListedServer) -> list[str]:

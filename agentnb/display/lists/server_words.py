@@ -76,12 +76,12 @@ def _argument(name: str, schema: Any, is_needed: bool) -> str:
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
-    named = schema.get("type")
+    declared = schema.get("type")
     if isinstance(schema.get("enum"), list):
         return "choice"
-    if isinstance(named, str):
-        return told(named, MAX_NAME)
-    kinds = named if isinstance(named, list) else [kind.get("type") for kind in _alternatives(schema)]
+    if isinstance(declared, str):
+        return told(declared, MAX_NAME)
+    kinds = declared if isinstance(declared, list) else [kind.get("type") for kind in _alternatives(schema)]
     return " or ".join(told(kind, MAX_NAME) for kind in kinds[:3] if isinstance(kind, str) and kind != "null")
 
 

@@ -157,8 +157,8 @@ def _is_upright(element: Element) -> bool:
 
 
 def _named(width: str) -> str:
-    named = re.fullmatch("(negative)?(thin|medium|thick)mathspace", width)
-    return ("-" if named[1] else "") + _SPACES[named[2]] if named else width
+    match = re.fullmatch("(negative)?(thin|medium|thick)mathspace", width)
+    return ("-" if match[1] else "") + _SPACES[match[2]] if match else width
 
 
 def _length(value: str) -> str:

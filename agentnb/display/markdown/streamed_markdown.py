@@ -79,9 +79,9 @@ class Blocks:
             return
         text = self._held + "".join(self._fed)
         self._fed.clear()
-        whole = len(text) - (bool(text) and not last and (text[-1] == "\r" or "\ud800" <= text[-1] <= "\udbff"))
-        self._held = text[whole:]
-        shown = clean(text[:whole])
+        length = len(text) - (bool(text) and not last and (text[-1] == "\r" or "\ud800" <= text[-1] <= "\udbff"))
+        self._held = text[length:]
+        shown = clean(text[:length])
         self._tail += shown[: max(self._most, 0)]
         self._most -= len(shown)
 

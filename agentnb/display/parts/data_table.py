@@ -42,8 +42,8 @@ def table_size(table: Table) -> str:
     """Return ``30 of 344 rows, 8 columns shown``; for a complete table, only its size."""
     rows, columns = len(table.rows), len(table.columns)
     parts = [_of(rows, table.row_count, "row"), _of(columns, table.column_count, "column")]
-    whole = rows >= table.row_count and columns >= table.column_count
-    return ", ".join(parts) + ("" if whole else " shown")
+    is_whole = rows >= table.row_count and columns >= table.column_count
+    return ", ".join(parts) + ("" if is_whole else " shown")
 
 
 def table_of_objects(value: Any) -> Table | None:

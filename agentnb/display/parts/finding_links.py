@@ -106,8 +106,8 @@ class Lines:
     def title(self) -> Html:
         """The number of findings, and of kinds if some are alike."""
         kinds = len(self)
-        of_kinds = "" if kinds == self.count else " of one kind" if kinds == 1 else f" of {kinds:,} kinds"
-        return tag("div", "title", f"{counted(self.count, 'finding')}{of_kinds}")
+        kind_words = "" if kinds == self.count else " of one kind" if kinds == 1 else f" of {kinds:,} kinds"
+        return tag("div", "title", f"{counted(self.count, 'finding')}{kind_words}")
 
     def mark(self, index: int) -> Html:
         """Return a round's links back to the lines of findings that end in it."""

@@ -50,10 +50,10 @@ def _status_label(status: str) -> Html:
 
 def _tick(todo: Todo, mark: str) -> Html:
     """Return the mark as a checkbox."""
-    done = todo.status == "completed"
-    label = f"Todo {todo.id}, {first_line(todo.title, 60)}: {'reopen it' if done else 'mark it as done'}"
-    checked = "true" if done else "false"
-    labels = {"aria_checked": checked, "aria_label": label, "title": "Reopen" if done else "Done"}
+    is_done = todo.status == "completed"
+    label = f"Todo {todo.id}, {first_line(todo.title, 60)}: {'reopen it' if is_done else 'mark it as done'}"
+    checked = "true" if is_done else "false"
+    labels = {"aria_checked": checked, "aria_label": label, "title": "Reopen" if is_done else "Done"}
     return tag("button", "tick", mark, type="button", role="checkbox", **_does("tick", todo), **labels)
 
 

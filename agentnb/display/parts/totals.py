@@ -59,12 +59,12 @@ class Totals:
 
     def including(self, one: WorkflowRound | None) -> Totals:
         """Return a copy of these totals with the open round added."""
-        both = Totals()
+        totals = Totals()
         for name in self.__slots__:
-            setattr(both, name, getattr(self, name))
+            setattr(totals, name, getattr(self, name))
         if one is not None:
-            both.add(one)
-        return both
+            totals.add(one)
+        return totals
 
     def calls_told(self) -> str:
         """Return the number of calls, with skipped, interrupted and failed ones; empty without calls."""

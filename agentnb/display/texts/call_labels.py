@@ -58,8 +58,8 @@ def arguments(record: CallRecord, most: int) -> str:
 
 def argument_words(arguments: Any, most: int) -> str:
     """Return any arguments on one line: ``name=JSON``."""
-    named = arguments if isinstance(arguments, dict) else {"arguments": arguments}
-    pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in named.items())
+    by_name = arguments if isinstance(arguments, dict) else {"arguments": arguments}
+    pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in by_name.items())
     return first_line(clean(", ".join(pairs)), most)
 
 

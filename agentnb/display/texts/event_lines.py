@@ -129,14 +129,14 @@ def _because(reason: str) -> str:
 
 
 def _step_started(event: w.StepStarted, names: WorkNames) -> str:
-    again = f", iteration {event.iteration}" if event.iteration > 1 else ""
+    iteration = f", iteration {event.iteration}" if event.iteration > 1 else ""
     if event.step_kind == CALL:
         message = event.inputs.get("message") if isinstance(event.inputs, dict) else None
         is_question = names.of_step(event.step) == ASKS
         run = f": run {event.nested}" if event.agent == EXECUTION and event.nested else ""
         return f"{ASKS}: {message}" if is_question and isinstance(message, str) else f"{names.of_step(event.step)} began{run}"
     title = f" ({event.title})" if event.title else ""
-    return f"step {event.step}{title} began{again}"
+    return f"step {event.step}{title} began{iteration}"
 
 
 def _step_attempted(event: w.StepAttempted, names: WorkNames) -> str:
@@ -160,11 +160,11 @@ def _plan_proposed(event: w.PlanProposed, names: WorkNames) -> str:
 def _model_called(event: w.ModelCalled) -> str:
     if event.operation == CLARIFY_BLANK:
         return ""  # not a model call
-    by = f" by {event.model.partition('?')[0]}" if event.model else ""
+    model = f" by {event.model.partition('?')[0]}" if event.model else ""
     facts = [*used(event.usage), *([duration(event.seconds)] if event.seconds else [])]
     failed = f" failed: {event.error}" if event.error else ""
     purpose = "planning" if event.operation == GENERATION else f"model call for {event.operation}"
-    return " · ".join([f"{purpose}{by}{failed}", *facts])
+    return " · ".join([f"{purpose}{model}{failed}", *facts])
 
 
 def used(usage: Usage) -> list[str]:
@@ -224,8 +224,8 @@ def _reply_given(event: w.ReplyGiven) -> str:
 
 
 def _guidance_drawn(event: w.GuidanceDrawn) -> str:
-    of_round = "" if event.round is None else f" for round {event.round + 1}"
-    return f"guidance {event.set} drawn{of_round}, with a probability of {event.propensity:.3g}"
+    round_words = "" if event.round is None else f" for round {event.round + 1}"
+    return f"guidance {event.set} drawn{round_words}, with a probability of {event.propensity:.3g}"
 
 
 def _context_shifted(event: w.ContextShifted) -> str:

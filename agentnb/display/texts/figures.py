@@ -20,8 +20,8 @@ def meta(run: Run) -> list[str]:
     if run.failed_calls and not counts_failures(state_of(run)):
         parts.append(f"{run.failed_calls:,} failed")
     if run.todos:
-        done = len(run.todos) - len(open_todos(run.todos))
-        parts.append(f"{done} of {counted(len(run.todos), 'todo')}")
+        done_count = len(run.todos) - len(open_todos(run.todos))
+        parts.append(f"{done_count} of {counted(len(run.todos), 'todo')}")
     if has_ended(run) and run.seconds is not None:
         parts.append(duration(run.seconds))
     return [*parts, *used(run), *filter(None, [clean(run.model)])]

@@ -68,8 +68,8 @@ def _options(typed: a.Invocation) -> str:
 
 def _continue(advice: a.ContinueRun) -> tuple[str, ...]:
     opens = [f"%agent todos open {advice.todo}"] if advice.todo else []
-    named = f" {advice.run}" if advice.run else ""
-    return (*opens, *_session_budget(advice), f"%%agent --continue{named}{_again(advice)}{_raised(advice)}")
+    run_id = f" {advice.run}" if advice.run else ""
+    return (*opens, *_session_budget(advice), f"%%agent --continue{run_id}{_again(advice)}{_raised(advice)}")
 
 
 def _rerun(advice: a.RerunSteps) -> tuple[str, ...]:

@@ -86,8 +86,8 @@ def _why_compacted(compaction: Compaction, settings: Mapping[str, Any]) -> str:
     if compaction.why == "recorded":
         return "the product that was recorded did so"
     if compaction.why == "messages":
-        above = amount(logged.get("compact_above"))
-        return f"the conversation had {f'more than {above:,g}' if above else 'too many'} messages"
+        threshold = amount(logged.get("compact_above"))
+        return f"the conversation had {f'more than {threshold:,g}' if threshold else 'too many'} messages"
     share = amount(logged.get("share"))
     return f"the conversation filled {f'{share * 100:.0f} %' if share else 'its share'} of the context window"
 
@@ -123,7 +123,7 @@ def round_warnings(one: WorkflowRound) -> list[str]:
     is_untracked = any(violation.rule == UNTRACKED_WORK for violation in one.todo_violations)
     if is_untracked and not any(SENTENCES["undisciplined"] in verdict.why for _, verdict in ignored_guidance(one)):
         warnings.append("worked while no todo was in progress")
-    done = [str(violation.todo_id) for violation in one.todo_violations if violation.rule != UNTRACKED_WORK]
-    if done:
-        warnings.append(f"completed todo {', '.join(done)}, which was not in progress")
+    todo_ids = [str(violation.todo_id) for violation in one.todo_violations if violation.rule != UNTRACKED_WORK]
+    if todo_ids:
+        warnings.append(f"completed todo {', '.join(todo_ids)}, which was not in progress")
     return warnings

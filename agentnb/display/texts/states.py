@@ -171,14 +171,14 @@ def completion(state: RunState) -> tuple[Tone, str]:
 
     A recorded outcome is shown beside these words.
     """
-    done = STATES["completed"]
+    done_word = STATES["completed"]
     cases: tuple[tuple[bool, Tone, str], ...] = (
         (state.plan_rejected, "warn", PLAN_REJECTED),
         (state.todos_open, "warn", TODOS_OPEN),
-        (state.outcome == "passed", "good", done),
-        (state.failed_calls > 0, "warn", f"{done}, {counted(state.failed_calls, 'call')} failed"),
-        (state.blocked_calls > 0, "warn", f"{done}, {counted(state.blocked_calls, 'call')} skipped"),
-        (state.outcome is not None, "neutral", done),
+        (state.outcome == "passed", "good", done_word),
+        (state.failed_calls > 0, "warn", f"{done_word}, {counted(state.failed_calls, 'call')} failed"),
+        (state.blocked_calls > 0, "warn", f"{done_word}, {counted(state.blocked_calls, 'call')} skipped"),
+        (state.outcome is not None, "neutral", done_word),
         (state.stop_reason == UNCHECKED, "neutral", ENDED_UNCHECKED),
     )
     return next(((tone, words) for holds, tone, words in cases if holds), ("neutral", NOT_CHECKED))
@@ -261,8 +261,8 @@ def _doing_steps(run: Run) -> str:
     names = [step.agent if step.kind == CALL else step.id.rpartition("/")[2] for step in running if step.id not in blocks]
     if any(step.agent == PLANNING for step in running):
         return "Planning"
-    few = ", ".join(clean(first_line(name, 40)) for name in names)
-    return f"Running {few if len(names) <= MAX_NAMED else counted(len(names), 'step')}".strip()
+    listed = ", ".join(clean(first_line(name, 40)) for name in names)
+    return f"Running {listed if len(names) <= MAX_NAMED else counted(len(names), 'step')}".strip()
 
 
 def is_foreign(run: Run) -> bool:
@@ -310,10 +310,10 @@ def as_left(run: Run) -> list[WorkflowRound]:
     """Return the rounds; calls without a result, because the process died or the trace ends, are interrupted."""
     rounds = list(run.rounds)
     if run.status == "interrupted" and rounds:
-        whole = tuple([compaction for compaction in rounds[-1].compactions if compaction.compacted is not None])
+        compactions = tuple([compaction for compaction in rounds[-1].compactions if compaction.compacted is not None])
         code = LOST if is_foreign(run) else INTERRUPTED
         records = tuple([_cut_off(record, code) for record in rounds[-1].records])
-        rounds[-1] = replace(rounds[-1], records=records, compactions=whole)
+        rounds[-1] = replace(rounds[-1], records=records, compactions=compactions)
     return rounds
 
 
@@ -402,8 +402,8 @@ def _why_blocked(run: Run) -> str:
         sentences.append(f"{counted(len(blocked) - MAX_NAMED, 'more todo')} blocked.")
     if failures := [*_failures(run)]:
         sentences.append(f"Last failed call: {failures[-1]}.")
-    if done := len(run.todos) - len(open_todos(run.todos)):
-        sentences.append(f"Nothing else is left to do: {done} of {counted(len(run.todos), 'todo')} completed.")
+    if done_count := len(run.todos) - len(open_todos(run.todos)):
+        sentences.append(f"Nothing else is left to do: {done_count} of {counted(len(run.todos), 'todo')} completed.")
     return " ".join(sentences)
 
 
@@ -555,9 +555,12 @@ def notes_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[list[str]]:
 
 def _for_run(run: Run, advice: tuple[AnyAdvice, ...]) -> tuple[AnyAdvice, ...]:
     """Add the run's options to the advice of an error or a warning, whose origin did not know them."""
-    tools, by = tuple(map(clean, run.tool_words)), _invocation(run)
+    tools, invocation = tuple(map(clean, run.tool_words)), _invocation(run)
     return tuple(
-        [replace(item, tools=tools, by=by) if isinstance(item, TryAgain) else item for item in change_texts(advice, clean)]
+        [
+            replace(item, tools=tools, by=invocation) if isinstance(item, TryAgain) else item
+            for item in change_texts(advice, clean)
+        ]
     )
 
 

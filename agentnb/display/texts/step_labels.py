@@ -118,9 +118,9 @@ def figures(count: int, attempts: int, status: str, seconds: float | None = None
 
 def counts(states: Mapping[str, int], unsaid: Collection[str] = ()) -> str:
     """Return ``12 done``, ``9 of 12 done, 1 failed``, ``5 steps``. ``unsaid``: states that are not listed separately."""
-    total, done = sum(states.values()), sum(states.get(state, 0) for state in DONE)
-    if done == total:
+    total, done_count = sum(states.values()), sum(states.get(state, 0) for state in DONE)
+    if done_count == total:
         return f"{total:,} done"
-    beside = COUNTED.keys() - {*DONE, *unsaid}
-    parts = [f"{states[state]:,} {word}" for state, word in COUNTED.items() if states.get(state) and state in beside]
-    return ", ".join([f"{done:,} of {total:,} done" if done or parts else counted(total, "step"), *parts])
+    listed_states = COUNTED.keys() - {*DONE, *unsaid}
+    parts = [f"{states[state]:,} {word}" for state, word in COUNTED.items() if states.get(state) and state in listed_states]
+    return ", ".join([f"{done_count:,} of {total:,} done" if done_count or parts else counted(total, "step"), *parts])

@@ -169,7 +169,7 @@ class Browser:
                 "before": max(0, first - RUNS_IN_A_PAGE) if first else None,
                 "after": first + RUNS_IN_A_PAGE if first + RUNS_IN_A_PAGE < len(fitting) else None,
                 "wanted": self._wanted._asdict(),
-                "choices": {name: [*map(list, some)] for name, some in choices(hits, others).items()},
+                "choices": {name: [*map(list, filter_choices)] for name, filter_choices in choices(hits, others).items()},
             }
         )
         return fitting

@@ -126,14 +126,14 @@ class CellRuns:
         """Return the variable of this run's cell if it still holds the run or, in a new kernel, is free; otherwise ``run``."""
         variables = self._shell.user_ns
         for name, run_id in self._run_of.items():
-            held = variables.get(name)
-            if run_id == run.id and isinstance(held, Run) and held.id == run.id:
+            value = variables.get(name)
+            if run_id == run.id and isinstance(value, Run) and value.id == run.id:
                 return name
-        by = run.invocation
-        if by is None or by.surface != "notebook" or not is_variable(by.out):
+        invocation = run.invocation
+        if invocation is None or invocation.surface != "notebook" or not is_variable(invocation.out):
             return USUAL_OUT
-        is_free = by.out not in variables or isinstance(variables[by.out], Run)
-        return by.out if is_free and not hasattr(builtins, by.out) else USUAL_OUT
+        is_free = invocation.out not in variables or isinstance(variables[invocation.out], Run)
+        return invocation.out if is_free and not hasattr(builtins, invocation.out) else USUAL_OUT
 
     def _check_not_live(self, out: str) -> None:
         """Raise `SettingsError` if an earlier execution of this cell started a background run that is still live."""
@@ -154,8 +154,8 @@ class CellRuns:
             raise _told_of(interrupt, live.run) from None
         if run.status == "failed":
             why = str(run.error) if run.error else "no reason given"
-            where = f" in round {len(run.rounds)}" if run.rounds else ""
-            raise RunFailed(f"The run failed{where}: {why}", _what_next(out, run), run=run)
+            location = f" in round {len(run.rounds)}" if run.rounds else ""
+            raise RunFailed(f"The run failed{location}: {why}", _what_next(out, run), run=run)
         return run
 
 

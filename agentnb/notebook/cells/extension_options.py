@@ -64,10 +64,10 @@ def extension_options(magic: F) -> F:
 def extension_option(name: str) -> Callable[[F], F]:
     """Return a decorator that adds an extension's option to a magic."""
     option = OPTIONS[name]
-    how: dict[str, Any] = {"action": "store_true"}
+    arguments: dict[str, Any] = {"action": "store_true"}
     if option.metavar:
-        how = {"action": "append", "nargs": "+", "metavar": option.metavar, "default": []}
-    added: Callable[[F], F] = argument(f"--{name}", help=option.help, **how)
+        arguments = {"action": "append", "nargs": "+", "metavar": option.metavar, "default": []}
+    added: Callable[[F], F] = argument(f"--{name}", help=option.help, **arguments)
     return added
 
 
@@ -79,7 +79,7 @@ def chosen_extensions(options: Namespace) -> tuple[Extension, ...]:
 
 def _texts(values: Any) -> list[str]:
     """Return the values of all options of the same name; empty for a flag."""
-    return [_unquoted(value) for some in values for value in some] if isinstance(values, list) else []
+    return [_unquoted(value) for group in values for value in group] if isinstance(values, list) else []
 
 
 def _unquoted(text: str) -> str:
@@ -89,8 +89,8 @@ def _unquoted(text: str) -> str:
 
 def extensions_again(run: Run) -> tuple[Extension, ...]:
     """Return the extensions of an earlier run, as far as they have options."""
-    had = logged_extensions(run)
+    logged_settings = logged_extensions(run)
     return (
         *context_again(run),
-        *[OPTIONS[name].make(logged.get("settings", {})) for name, logged in had.items() if name in OPTIONS],
+        *[OPTIONS[name].make(logged.get("settings", {})) for name, logged in logged_settings.items() if name in OPTIONS],
     )

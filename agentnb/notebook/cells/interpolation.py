@@ -42,8 +42,8 @@ def near_misses(text: str, variables: Mapping[str, Any]) -> str:
     better = f"{{{{ {name}{items.strip()} }}}}"
     if _FIELD.fullmatch(better):
         return f"{listed}: sent as typed. To insert the variable, write {better}, with one space inside the braces"
-    only = f'only {{{{ {name} }}}} and items such as {{{{ {name}["key"] }}}} are replaced'
-    return f"{listed}: sent as typed, {only}. Assign the value to a variable first"
+    rule = f'only {{{{ {name} }}}} and items such as {{{{ {name}["key"] }}}} are replaced'
+    return f"{listed}: sent as typed, {rule}. Assign the value to a variable first"
 
 
 def _is_near_miss(match: re.Match[str], variables: Mapping[str, Any]) -> bool:
@@ -54,10 +54,10 @@ def _value(match: re.Match[str], variables: Mapping[str, Any]) -> str:
     name, items = match.groups()
     if name not in variables:
         candidates = [variable for variable in variables if not variable.startswith("_") and not hasattr(builtins, variable)]
-        close = nearest(name, candidates)  # IPython adds functions such as open to the variables
+        suggestions = nearest(name, candidates)  # IPython adds functions such as open to the variables
         raise InterpolationError(
             f"{match.group()}: there is no variable {name!r}",
-            (*(close or advised("Define it first")), Plain("Or send the text as it is: --raw")),
+            (*(suggestions or advised("Define it first")), Plain("Or send the text as it is: --raw")),
         )
     value = variables[name]
     for item in _ITEM.findall(items):

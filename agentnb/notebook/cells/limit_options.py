@@ -91,11 +91,11 @@ def allow_url_option(magic: F) -> F:
 
 def _repeatable(option: str, metavar: str, name: str, help_text: str) -> Callable[[Any], Any]:
     """Return a decorator for a repeatable option, whose text may be in quotation marks."""
-    how = {"metavar": metavar, "action": "append", "default": [], "dest": name, "help": help_text}
-    return argument(option, type=lambda text: text.strip("\"'"), **how)
+    arguments = {"metavar": metavar, "action": "append", "default": [], "dest": name, "help": help_text}
+    return argument(option, type=lambda text: text.strip("\"'"), **arguments)
 
 
 def given(options: Namespace) -> dict[str, Any]:
     """Return the typed options as settings of an agent; the history is still a name."""
-    names = [how.get("dest", option[2:].replace("-", "_")) for option, how in OPTIONS.items()]
+    names = [arguments.get("dest", option[2:].replace("-", "_")) for option, arguments in OPTIONS.items()]
     return {name: getattr(options, name) for name in names if hasattr(options, name)}

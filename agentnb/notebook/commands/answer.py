@@ -66,18 +66,16 @@ def approve_command(session: Session, shell: InteractiveShell, rest: str) -> Ans
 
     Approve the draft, or the call, that the line names by its id or that of its run; else the newest one that waits.
     """
-    named, _, options = rest.partition(" ")
-    if named.startswith("-"):
-        named, options = "", rest
+    word, _, options = rest.partition(" ")
+    if word.startswith("-"):
+        word, options = "", rest
     live = [(live_run.run_id, question) for live_run in session.running()[::-1] for question in live_run.run.waiting]
     stored = map(session.store.load, islice(chain(session.suspended(), session.interrupted()), MAX_SUSPENDED))
     suspended = [(run.id, question) for run in stored for question in answerable_later(run)]
-    candidates = [
-        entry for entry in (*live, *suspended) if entry[1].kind in APPROVED and (not named or _is_meant(named, *entry))
-    ]
+    candidates = [entry for entry in (*live, *suspended) if entry[1].kind in APPROVED and (not word or _is_meant(word, *entry))]
     matches = [entry for entry in candidates if entry[1].kind == DRAFT] or candidates
     if not matches:
-        problem = f"Nothing with the id {named!r} waits for your approval" if named else "Nothing waits for your approval"
+        problem = f"Nothing with the id {word!r} waits for your approval" if word else "Nothing waits for your approval"
         raise SettingsError(problem, "%agent status shows what is running")
     if len(matches) > 1 and matches[0] not in live:
         ids = ", ".join(question.call_id if question.kind == DRAFT else run_id for run_id, question in matches)
@@ -182,8 +180,8 @@ def _answered(live: LiveRun, question: WaitingOnUser, text: str, question_id: st
     """Answer this question of a live run, by default the oldest open one; return a confirmation."""
     _check_text(question, text, "%agent answer", *[f"%agent answer {word}" for word in TYPED_NO_ANSWER])
     live.answer(_read(question, text), question_id)
-    how = "without an answer" if text in TYPED_NO_ANSWER else "with your answer"
-    return f"Run {live.run_id} continues {how}"
+    manner = "without an answer" if text in TYPED_NO_ANSWER else "with your answer"
+    return f"Run {live.run_id} continues {manner}"
 
 
 def _read(question: WaitingOnUser, text: str) -> Any:
@@ -194,8 +192,8 @@ def _read(question: WaitingOnUser, text: str) -> Any:
 def _check_text(question: WaitingOnUser, text: str, command: str, *others: str) -> None:
     """Raise `SettingsError` with possible commands if the answer is missing. ``others``: further commands."""
     if not text:
-        ready = [f"{command} {answer}" for answer in typed_answers(question)] or [f"{command} TEXT", *others]
-        raise SettingsError(f"The line has no answer to the question: {_shown(question)}", f"Write: {', or '.join(ready)}")
+        commands = [f"{command} {answer}" for answer in typed_answers(question)] or [f"{command} TEXT", *others]
+        raise SettingsError(f"The line has no answer to the question: {_shown(question)}", f"Write: {', or '.join(commands)}")
 
 
 def _shown(question: WaitingOnUser) -> str:

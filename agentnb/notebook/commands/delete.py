@@ -40,15 +40,15 @@ def delete_command(session: Session, shell: Any, words: list[str]) -> str:
         return "\n".join(filter(None, ["No run is deleted", kept]))
     runs = [run for family in chosen for run in family]
     size = file_size(sum(session.store.size(run.id) for run in runs))
-    named = f"{counted(len(chosen), 'run')}{_nested(len(runs) - len(chosen))}"
-    lines = [history_text([family[0] for family in chosen[:MAX_SHOWN]], f"{named} in {session.store.shown_folder}, {size}")]
+    subject = f"{counted(len(chosen), 'run')}{_nested(len(runs) - len(chosen))}"
+    lines = [history_text([family[0] for family in chosen[:MAX_SHOWN]], f"{subject} in {session.store.shown_folder}, {size}")]
     if len(chosen) > MAX_SHOWN:
         lines.append(f"and {len(chosen) - MAX_SHOWN:,} more")
     print("\n".join(filter(None, [*lines, kept])))
     ask = asker(shell)
     if ask is None:
         raise SettingsError("Nothing was deleted: nobody can be asked here", "Type the command in a notebook that is open")
-    reply = ask(f"Delete {named}? This frees {size} and cannot be undone. [y/N] ")
+    reply = ask(f"Delete {subject}? This frees {size} and cannot be undone. [y/N] ")
     if reply.strip().lower() not in ("y", "yes"):
         return "Nothing was deleted"
     return _deleted(session, chosen)

@@ -59,12 +59,14 @@ def show_history(session: Session, shell: Any, wanted: list[str]) -> None:
         )
     left_out: list[str] = []
     lists = (family if with_nested else family[:1] for family in families_known_here(session, left_out))
-    fitting = (some for some in lists if any(tags <= {*summary.tags} and matches(summary, wanted, outcome) for summary in some))
+    fitting = (
+        family for family in lists if any(tags <= {*summary.tags} and matches(summary, wanted, outcome) for summary in family)
+    )
     summaries = list(islice(chain.from_iterable(islice(fitting, most)), MAX_LISTED))
     title = _told(session, summaries, [*([FAILED] if outcome else []), *[f"#{tag}" for tag in sorted(tags)], *wanted], most)
     if left_out:
-        are = "is not a run log" if len(left_out) == 1 else "are not run logs"
-        title += f". {counted(len(left_out), 'file')} {are}: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
+        predicate = "is not a run log" if len(left_out) == 1 else "are not run logs"
+        title += f". {counted(len(left_out), 'file')} {predicate}: {first_line(', '.join(left_out), MAX_LEFT_OUT)}"
     text = history_text(summaries, title)
     if getattr(shell, "kernel", None) is None:
         print(text)

@@ -65,8 +65,8 @@ def _kept(name: str, variable: str, *, in_keyring: bool) -> str:
     if not text.strip():
         return f"No key was entered: {variable} is unchanged"
     settings.keep_key(variable, text, in_keyring)
-    where = "until it ends, and in the system's keyring" if in_keyring else "until it ends"
-    return f"{variable} is stored in this kernel {where}. {_next(variable)}"
+    duration = "until it ends, and in the system's keyring" if in_keyring else "until it ends"
+    return f"{variable} is stored in this kernel {duration}. {_next(variable)}"
 
 
 def _asked(name: str, variable: str) -> str:
@@ -82,9 +82,9 @@ def _asked(name: str, variable: str) -> str:
 
 def _forgotten(variable: str) -> str:
     places = settings.forget_key(variable)
-    where = " and ".join(places)
-    still = f". It is still in {settings.ENVIRONMENT}" if settings.has_key(variable) else ""
-    return f"{variable} was deleted from {where}{still}" if places else f"{variable} was not stored{still}"
+    sources = " and ".join(places)
+    remainder = f". It is still in {settings.ENVIRONMENT}" if settings.has_key(variable) else ""
+    return f"{variable} was deleted from {sources}{remainder}" if places else f"{variable} was not stored{remainder}"
 
 
 def _next(variable: str) -> str:

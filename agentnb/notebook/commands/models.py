@@ -19,9 +19,9 @@ SECONDS = "20"
 
 def model_lines() -> list[str]:
     """Return a line for each kind of model."""
-    ready = [f"{provider.name}:NAME".ljust(24) + _ready(provider.name, provider.needs_key) for provider in REMOTE.values()]
+    lines = [f"{provider.name}:NAME".ljust(24) + _ready(provider.name, provider.needs_key) for provider in REMOTE.values()]
     hint = "%agent models PROVIDER asks a provider for its names, such as %agent models ollama"
-    return [*model_names(), *ready, hint]
+    return [*model_names(), *lines, hint]
 
 
 def provider_models(line: str) -> list[str]:
@@ -38,8 +38,8 @@ def provider_models(line: str) -> list[str]:
         names = thread.submit(lambda: models_of(provider, endpoint)).result()
     finally:
         thread.close()
-    behind = f"?{query}" if query else ""
-    return [clean(f"{name}:{model}{behind}") for model in names] or [f"{name}: lists no models"]
+    suffix = f"?{query}" if query else ""
+    return [clean(f"{name}:{model}{suffix}") for model in names] or [f"{name}: lists no models"]
 
 
 def _ready(name: str, needs_key: bool) -> str:

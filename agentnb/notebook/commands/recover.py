@@ -198,21 +198,21 @@ def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace
 def _tools(options: Namespace, variables: Mapping[str, Any], run: Run, names: Sequence[str]) -> dict[str, Any]:
     """Return the tools of these names, and the typed ones. Raises `UnknownTool` for missing ones."""
     tools = tools_again(names, find_tools(words_of(options.tools), variables), variables)
-    named = {item.name for item in servers_among(tools.values())}
-    tools |= {server.name: server for server in servers_again(run, variables) if server.name not in named}
+    server_names = {item.name for item in servers_among(tools.values())}
+    tools |= {server.name: server for server in servers_again(run, variables) if server.name not in server_names}
     names = [name for name in without_tools_of_servers(run.settings, names) if not is_word(name)]
     builtin = WORDS if is_workflow(run) else run.settings.get(LOGGED) or ()
     if missing := [name for name in names if name not in tools and name not in builtin]:
-        had, them = had_told(run, "tool", missing)
-        raise UnknownTool(f"{had}, which this notebook does not define", _named_again(run, missing, them, variables))
+        subject, pronoun = had_told(run, "tool", missing)
+        raise UnknownTool(f"{subject}, which this notebook does not define", _named_again(run, missing, pronoun, variables))
     return tools
 
 
 def _named_again(run: Run, missing: Sequence[str], them: str, variables: Mapping[str, Any]) -> str:
     """Return the command that names the missing tools; methods as originally typed, or as found in this notebook."""
-    by = run.invocation if run.gives_consent else None
+    invocation = run.invocation if run.gives_consent else None
     names = {tool: names[0] for tool in missing if (names := proposed_names(tool, variables))}
-    names |= typed_names(by.tools, missing) if by is not None and by.surface == "notebook" else {}
+    names |= typed_names(invocation.tools, missing) if invocation is not None and invocation.surface == "notebook" else {}
     variables_of_methods = dict.fromkeys(name.partition(".")[0] for name in names.values())
     undefined = [name for name in variables_of_methods if name not in variables]
     lead = f"Name {them}" if len(names) == len(missing) and not undefined else f"Define {', '.join(undefined) or them}, then"
@@ -224,10 +224,10 @@ def _gates(options: Namespace, variables: Mapping[str, Any], run: Run) -> list[A
     gates = gates_again(run, find_gates(words_of([options.gate]), variables), variables)
     missing = missing_gates(run, map(name_of_gate, gates))
     if missing:
-        had, them = had_told(run, "gate", missing)
+        subject, pronoun = had_told(run, "gate", missing)
         raise SettingsError(
-            f"{had}, which this notebook does not define",
-            f"Define {them}, then: {'%agent answer' if run.is_suspended else '%agent recover'} {run.id}",
+            f"{subject}, which this notebook does not define",
+            f"Define {pronoun}, then: {'%agent answer' if run.is_suspended else '%agent recover'} {run.id}",
         )
     return gates
 
@@ -241,6 +241,6 @@ def _guidance(session: Session, variables: Mapping[str, Any], name: str, run: Ru
         return find_guidance(name, session, variables)
     if has_guidance_texts(run):
         return None
-    had = str(run.settings.get("guidance", {}).get("set", ""))
-    held = (value for value in list(variables.values()) if isinstance(value, GuidanceSet) and value.name == had)
-    return session.sets.get(had) or next(held, None)
+    set_name = str(run.settings.get("guidance", {}).get("set", ""))
+    candidates = (value for value in list(variables.values()) if isinstance(value, GuidanceSet) and value.name == set_name)
+    return session.sets.get(set_name) or next(candidates, None)

@@ -39,9 +39,9 @@ def replay_named(session: Session, variables: dict[str, Any], options: Any) -> R
 
 def _run(name: str, session: Session, variables: Mapping[str, Any]) -> Run:
     """Return the run of a variable, an example, a file or an id; without a name the last run."""
-    held = variables.get(name)
-    if isinstance(held, Run):
-        return held
+    value = variables.get(name)
+    if isinstance(value, Run):
+        return value
     if not name:
         return session.last_run()
     if find(name) or Path(name).expanduser().exists():

@@ -73,9 +73,9 @@ def _still_live(session: Session, stopped: Sequence[LiveRun | Control]) -> list[
     others = [item for item in live if not any(item is ended for ended in stopped)]
     if not others:
         return []
-    named = [_named(item) for item in others[: -MAX_LIVE - 1 : -1]]
+    names = [_named(item) for item in others[: -MAX_LIVE - 1 : -1]]
     more = [f"{len(others) - MAX_LIVE:,} more"] if len(others) > MAX_LIVE else []
-    return [f"Still live: {', '.join(named + more)}. To stop all: %agent stop {ALL}"]
+    return [f"Still live: {', '.join(names + more)}. To stop all: %agent stop {ALL}"]
 
 
 def _named(live: LiveRun | Control) -> str:

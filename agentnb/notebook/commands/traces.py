@@ -48,9 +48,9 @@ def show_traces(session: Session, shell: Any, options: Any, line: str) -> Browse
     if not runs:
         print("\n".join([_told(runs, path, session), *problems_told(runs.problems, MAX_PROBLEMS)]))
         return None
-    where = f"in {out}" + (" and run" if len(runs) == 1 and out != "run" else "")
+    location = f"in {out}" + (" and run" if len(runs) == 1 and out != "run" else "")
     left_out = f". {len(runs.problems):,} left out: {out}.problems says why" if runs.problems else ""
-    print(f"{_told(runs, path, session)}, {where}{left_out}")
+    print(f"{_told(runs, path, session)}, {location}{left_out}")
     if options.do_import:
         print(_imported(runs, session.store, options.existing, line))
     return Browser(runs)
@@ -79,8 +79,8 @@ def _imported(runs: Runs, store: Store, existing: str, line: str) -> str:
     stored_count = sum(store.has(run.id) for run in runs)
     if stored_count and not existing:
         ways = "; ".join(f"%traces {line} --existing {choice} ({effect})" for choice, effect in WHAT_THEY_DO.items())
-        which = "This run is" if len(runs) == 1 else f"{stored_count:,} of these {len(runs):,} runs are"
-        raise SettingsError(f"{which} in {store.shown_folder} already", f"Type one of: {ways}")
+        subject = "This run is" if len(runs) == 1 else f"{stored_count:,} of these {len(runs):,} runs are"
+        raise SettingsError(f"{subject} in {store.shown_folder} already", f"Type one of: {ways}")
     imported = import_traces([*runs], store, existing or None)  # type: ignore[arg-type]  # one of CHOICES, as the magic says
     return f"Imported into {store.shown_folder}: {_counts(imported)}"
 

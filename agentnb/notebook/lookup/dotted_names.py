@@ -92,13 +92,13 @@ def static_attribute(value: Any, name: str) -> Any:
     """
     if _is_a(value, types.ModuleType):
         return _variables_of(value).get(name, MISSING)
-    held = inspect.getattr_static(value, name, MISSING)
+    attribute = inspect.getattr_static(value, name, MISSING)
     if _is_a(value, type):
-        if type(held) in (*METHODS, types.MethodDescriptorType):
+        if type(attribute) in (*METHODS, types.MethodDescriptorType):
             raise NeedsObject
-        return _of_class(held, value)
-    is_its_own = held is not inspect.getattr_static(type(value), name, MISSING)
-    return held if is_its_own else _bound(held, value)
+        return _of_class(attribute, value)
+    is_its_own = attribute is not inspect.getattr_static(type(value), name, MISSING)
+    return attribute if is_its_own else _bound(attribute, value)
 
 
 def _bound(held: Any, value: Any) -> Any:

@@ -35,5 +35,5 @@ def name_of(run: Run) -> str:
 
 def about(runs: Sequence[Run], *more: str) -> str:
     """Return a plot's subtitle: the name of one run or the number of runs, and further facts."""
-    named = f"Run {name_of(runs[0])}" if len(runs) == 1 else f"n = {counted(len(runs), 'run')}"
-    return ": ".join(filter(None, [named, ", ".join(more)]))
+    subject = f"Run {name_of(runs[0])}" if len(runs) == 1 else f"n = {counted(len(runs), 'run')}"
+    return ": ".join(filter(None, [subject, ", ".join(more)]))

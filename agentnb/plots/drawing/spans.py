@@ -84,10 +84,10 @@ class _Clock:
             self._take(part)
         self._found += self._questions()
         marks = self._messages() + [(lane, self._end_of(last)) for lane, last in _repetitions(self._run)]
-        whole = Spans(self._found, self._rounds, marks, True, [], self._inferred)
+        all_spans = Spans(self._found, self._rounds, marks, True, [], self._inferred)
         events = enumerate(self._run.events)
         gaps = [(self._latest[seq - 1], self._now[seq]) for seq, event in events if isinstance(event, e.RunRecovered)]
-        return _without_gaps(whole, gaps)
+        return _without_gaps(all_spans, gaps)
 
     def _seconds(self, at: datetime) -> float:
         return max(0.0, (at - self._zero).total_seconds())
@@ -103,9 +103,9 @@ class _Clock:
             self._add_attempt(part)
         elif isinstance(part, Tool):
             self._add_tool(part)
-        elif isinstance(part, Compaction) and (done := part.ended) is not None:
-            start = self._at(done) - (done.seconds or 0.0) if begun is None else self._at(begun)
-            self._add(COMPACTION, start, self._at(done), FAILED if done.problem else OK)
+        elif isinstance(part, Compaction) and (finished := part.ended) is not None:
+            start = self._at(finished) - (finished.seconds or 0.0) if begun is None else self._at(begun)
+            self._add(COMPACTION, start, self._at(finished), FAILED if finished.problem else OK)
         elif isinstance(part, ModelCall):
             if (call := part.side_call) is not None and part.operation != CLARIFY_BLANK:
                 at = self._at(call)

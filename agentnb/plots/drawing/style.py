@@ -115,18 +115,18 @@ def finish(
     upper = _EDGE + _TITLE_LINE + _LINE * len(heading) + 0.04
     top = upper + _LEGEND_ROW * len(rows) + 0.06
     bottom = _LINE * len(lines) + (_EDGE if lines else 0.06)
-    whole = height + top + bottom
-    figure.set_size_inches(width, whole)
+    total_height = height + top + bottom
+    figure.set_size_inches(width, total_height)
     small: dict[str, Any] = {"fontsize": 8.5, "color": FAINT, "linespacing": 1.25}
     margin = _EDGE / width
-    figure.text(margin, 1 - _EDGE / whole, clean(title), va="top", fontsize=11, fontweight="bold")
-    figure.text(margin, 1 - (_EDGE + _TITLE_LINE) / whole, "\n".join(heading), va="top", **small)
+    figure.text(margin, 1 - _EDGE / total_height, clean(title), va="top", fontsize=11, fontweight="bold")
+    figure.text(margin, 1 - (_EDGE + _TITLE_LINE) / total_height, "\n".join(heading), va="top", **small)
     for index, row in enumerate(rows):
-        _add_legend(figure, row, (margin, 1 - (upper + _LEGEND_ROW * index) / whole))
-    figure.text(margin, 0.7 * _EDGE / whole, "\n".join(lines), va="bottom", **small)
+        _add_legend(figure, row, (margin, 1 - (upper + _LEGEND_ROW * index) / total_height))
+    figure.text(margin, 0.7 * _EDGE / total_height, "\n".join(lines), va="bottom", **small)
     engine = figure.get_layout_engine()
     assert engine is not None
-    engine.set(rect=(0.008, bottom / whole, 0.984, height / whole), w_pad=0.03, h_pad=0.03)  # type: ignore[call-arg]
+    engine.set(rect=(0.008, bottom / total_height, 0.984, height / total_height), w_pad=0.03, h_pad=0.03)  # type: ignore[call-arg]
     describe(figure, ". ".join(filter(None, [clean(title), *map(clean, (about, says, *notes))])))
     return figure
 

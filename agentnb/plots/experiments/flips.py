@@ -70,7 +70,7 @@ def flips(comparison: ComparisonLike) -> Figure:
         f"{name} {count}" for name, count in groups
     )
     first, second = Look(f"passed: {short(compared.a)}", BLUE), Look(f"passed: {short(compared.b)}", ORANGE, "///")
-    alike = Look("the same in both", LINES)
+    unchanged = Look("the same in both", LINES)
     shown = sorted(sorted(shares, key=lambda each: -abs(each.a - each.b))[:MAX_TASKS], key=_order)
     width = 0.8 if len(shown) <= MAX_NAMED else 1.0
     with plot_style():
@@ -80,7 +80,7 @@ def flips(comparison: ComparisonLike) -> Figure:
             is_flip = task.a != task.b
             for height, look in ((task.a, first), (-task.b, second)):
                 if height:
-                    axes.bar(x, height, width, zorder=2, **(look if is_flip else alike).fill)
+                    axes.bar(x, height, width, zorder=2, **(look if is_flip else unchanged).fill)
         axes.axhline(0, color=INK, linewidth=0.8, zorder=3)
         _draw_groups(axes, shown, groups)
         axes.set_xlim(-0.8, len(shown) - 0.2)
@@ -94,7 +94,7 @@ def flips(comparison: ComparisonLike) -> Figure:
         notes = [f"{counted(unpaired, 'task')} left out: no known value in one of the variants"] if unpaired else []
         if len(shares) > len(shown):
             notes.append(f"Drawn are the {len(shown)} tasks that differ most; the counts are of all")
-        return finish(figure, TITLE, heading, [first, second, alike], notes)
+        return finish(figure, TITLE, heading, [first, second, unchanged], notes)
 
 
 def _shares(comparison: ComparisonLike) -> tuple[list[TaskShares], int]:
@@ -114,8 +114,8 @@ def _group_counts(comparison: ComparisonLike, shares: Sequence[TaskShares]) -> l
     """Return name and number of tasks of each group, from the left."""
     has_repeats = any(share not in (0, 1) for task in shares for share in task[1:])
     a, b = distinct([comparison.a, comparison.b], 20)
-    only = "more often" if has_repeats else "only"
-    names = [f"{a} {only}", "both alike" if has_repeats else "both", "neither", f"{b} {only}"]
+    qualifier = "more often" if has_repeats else "only"
+    names = [f"{a} {qualifier}", "both alike" if has_repeats else "both", "neither", f"{b} {qualifier}"]
     return [(name, sum(task.group == index for task in shares)) for index, name in enumerate(names)]
 
 

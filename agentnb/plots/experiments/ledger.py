@@ -58,11 +58,11 @@ def ledger(source: ArmSource) -> Figure:
         lines, says, top = [], [], 0.0
         for index, (name, label, sign) in enumerate(signs):
             runs = nonempty[name]
-            named = f"{label} (n = {counted(len(runs), 'run')})" if name else counted(len(runs), "run")
+            full_label = f"{label} (n = {counted(len(runs), 'run')})" if name else counted(len(runs), "run")
             thick = 1.4 + 0.8 * (len(signs) - 1 - index)  # lower curves are thicker, so that equal curves all show
-            lines += _draw(shares, goes_on(runs), sign, named, thick)
+            lines += _draw(shares, goes_on(runs), sign, full_label, thick)
             means = by_round(runs, measure)
-            _draw(spent, means, sign, named, thick)
+            _draw(spent, means, sign, full_label, thick)
             top = max([top, *(end for point in means for end in (point.value, point.high) if end is not None)])
             says.append(f"{name or 'all'}: {counted(len(runs), 'run')}, {_per_run(runs, measure)}")
         last = max(len(run.tokens) for name, *_ in signs for run in nonempty[name])
@@ -123,8 +123,8 @@ def _ledger_of(run: Run) -> RunLedger:
         usage, index = call.usage, min(call.round or 0, len(run.rounds) - 1)
         if call.failed and usage.cost is None and usage.input is None and usage.output is None:
             continue  # no reply, so no usage
-        both = None if usage.input is None or usage.output is None else float(usage.input + usage.output)
-        for values, value in ((cost, usage.cost), (tokens, both)):
+        token_count = None if usage.input is None or usage.output is None else float(usage.input + usage.output)
+        for values, value in ((cost, usage.cost), (tokens, token_count)):
             total = values[index]
             values[index] = None if total is None or value is None else total + value
     return RunLedger(cost, tokens)

@@ -18,10 +18,10 @@ CONFIRM = "Let rules and permissions count for the server and its tools as they 
 
 def describe_changes(server: str, target: str, tools: Iterable[tuple[str, ToolOrigin]]) -> str:
     """Return the changes of a server and its tools, passed by name; empty without changes."""
-    named = [(name, origin) for name, origin in tools if origin.changed]
-    if not named:
+    changed = [(name, origin) for name, origin in tools if origin.changed]
+    if not changed:
         return ""
-    return "\n".join([f"The MCP server {visible_name(server)} has changed since it was first seen:", *_lines(target, named)])
+    return "\n".join([f"The MCP server {visible_name(server)} has changed since it was first seen:", *_lines(target, changed)])
 
 
 def _lines(target: str, named: Sequence[tuple[str, ToolOrigin]]) -> Iterator[str]:
