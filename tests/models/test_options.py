@@ -150,7 +150,7 @@ REFUSALS = [
     ("url=http://localhost/v1%23a", "nothing may follow ? or #"),
     (
         "key=my_key",
-        'key= wants the name of a variable, not a key. Write key=MY_KEY, and set it: os.environ["MY_KEY"] = ...',
+        'key= takes the name of a variable, not a key. Write key=MY_KEY, and set it: os.environ["MY_KEY"] = ...',
     ),
 ]
 
