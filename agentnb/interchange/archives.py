@@ -192,7 +192,7 @@ class _Bounded(io.RawIOBase):
             data = self._inner.read(len(buffer))
             self._sum = self._sum if self._checksum is None else zlib.crc32(data, self._sum)
             if not data and self._checksum not in (None, self._sum):
-                raise zipfile.BadZipFile("its check sum is wrong")
+                raise zipfile.BadZipFile("its checksum is wrong")
         self._expansion.take(len(data))
         buffer[: len(data)] = data
         return len(data)

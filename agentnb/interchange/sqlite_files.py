@@ -50,7 +50,7 @@ def database(file: TraceFile) -> Iterator[sqlite3.Connection]:
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", None)
             if code == sqlite3.SQLITE_AUTH:
-                problem = f"{file.name} has views in the place of tables, which are not read"
+                problem = f"{file.name} has views instead of tables, which agentnb does not read"
                 raise TraceError(problem, "Save what you need of it as JSON") from error
             if code == sqlite3.SQLITE_INTERRUPT:
                 problem = f"{file.name} takes more than {MAX_STEPS:,} steps of SQLite to read"

@@ -357,7 +357,7 @@ class TraceFile:
 
     def wrong(self, message: str, position: str = "") -> TraceError:
         """Return an error with the problem and its position."""
-        return TraceError(str(Problem(self.name, position, message)), ReadLoosely(lead="What can be read of it"))
+        return TraceError(str(Problem(self.name, position, message)), ReadLoosely(lead="Read the intact parts"))
 
     def problem(self, message: str, position: str = "", cause: Exception | None = None) -> None:
         """Raise `TraceError` if the file is read strictly; otherwise note the skipped part."""
@@ -370,7 +370,7 @@ class TraceFile:
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(Problem(self.name, position, message, names_file=names_file))
         elif len(self.problems) == MAX_PROBLEMS:
-            self.problems.append(Problem(self.name, "", "More of it is left out"))
+            self.problems.append(Problem(self.name, "", "Further parts were left out"))
 
 
 KIND_WORDS: dict[Kind, str] = {
@@ -417,5 +417,5 @@ def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"It has no {error}"
     if isinstance(error, RecursionError):
-        return "It is nested too deep to be read"
-    return f"It is not as its format says ({type(error).__name__}: {error})"
+        return "It is nested too deep"
+    return f"It does not match its format ({type(error).__name__}: {error})"

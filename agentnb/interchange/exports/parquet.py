@@ -45,9 +45,9 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        problem = "A Parquet file cannot be written: that needs the package pyarrow"
+        problem = "Writing Parquet needs the package pyarrow"
         raise StoreError(
-            problem, Install("agentnb[scale]", lead="Install it", rest=", or save the runs in another form")
+            problem, Install("agentnb[scale]", lead="Install it", rest=", or use another export format")
         ) from error
     return pyarrow, pyarrow.parquet
 

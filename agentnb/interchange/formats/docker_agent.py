@@ -165,7 +165,7 @@ def _sessions(file: TraceFile, opened: sqlite3.Connection) -> Iterator[Run]:
     ids = {row[0] for row in listed} - {None}  # a damaged session without an id is nobody's parent
     outer = [session_id for session_id, parent in listed if session_id not in inner and parent not in ids]
     if listed and not outer:
-        file.note("Its sessions are all within each other")
+        file.note("Its sessions all contain each other")
     for session_id in outer:
         position = f"session {session_id}"
         with file.guarded(position):
@@ -175,7 +175,7 @@ def _sessions(file: TraceFile, opened: sqlite3.Connection) -> Iterator[Run]:
 def _session(file: TraceFile, opened: sqlite3.Connection, session_id: str, above: tuple[str, ...]) -> dict[str, Any]:
     """Return a session in the form of the document, with its sub-sessions. Unreadable items become problems."""
     if session_id in above:
-        raise ValueError(f"the session {session_id} is within itself")
+        raise ValueError(f"the session {session_id} contains itself")
     row = opened.execute("SELECT * FROM sessions WHERE id = ?", (session_id,)).fetchone()
     if row is None:
         raise ValueError(f"there is no session {session_id}")

@@ -52,7 +52,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     if isinstance(document.get("conversations"), list):
         whole = [(str(index), conversation) for index, conversation in enumerate(document["conversations"])]
         if (count := document.get("conversationCount")) and not whole:
-            file.problem(f"it says that it has {count} conversations, and holds none")
+            file.problem(f"it states {count} conversations, but has none")
         yield from file.each(whole, lambda position, one: run_of(one, file.name, position))
     else:
         yield from file.each([("", document)], lambda position, one: run_of(one, file.name, position))
