@@ -82,7 +82,7 @@ def load_traces(
     """Return all runs of a path, a folder, a glob, an archive, a store, or several of these, in order of their names.
 
     The returned list has ``problems``, the parts that could not be read. A file named explicitly must be a trace, and with
-    ``strict`` an intact one; other files in a folder, a glob, an archive or a store are skipped with a warning.
+    ``strict`` an intact one; in a folder, a glob, an archive or a store, other files are skipped with a warning.
     ``strict=False`` reads as much of each file as possible, without warnings.
 
     ``labels``: healthy or failed by ``run.id``, or a file that `agentnb.label` wrote; they decide the outcome of their runs,

@@ -80,7 +80,7 @@ class Problem(NamedTuple):
     names_file: bool = False
     """True if ``message`` names the file itself."""
     is_unknown: bool = False
-    """True if the file is of no format that agentnb reads."""
+    """True for a file of unknown format."""
 
     def worded(self, commands: Commands) -> str:
         """Return the problem with its position, with advice for this surface."""

@@ -1,4 +1,4 @@
-"""The table of rounds."""
+"""The table of rounds: one row per round."""
 
 from __future__ import annotations
 

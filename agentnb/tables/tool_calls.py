@@ -1,4 +1,4 @@
-"""The table of tool calls."""
+"""The table of tool calls: one row per call."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class _Pieces(io.RawIOBase):
         return self._length
 
     def write(self, data: Any) -> int:
-        """Take the next bytes."""
+        """Add the next bytes."""
         self._written.append(bytes(data))
         self._length += len(self._written[-1])
         return len(self._written[-1])
