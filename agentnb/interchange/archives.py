@@ -110,9 +110,9 @@ class Archive(zipfile.ZipFile):
 def zip_file(archive: TraceFile) -> Iterator[Archive]:
     """Open a zip archive. Raises `TraceError` if it is damaged, `BoundExceeded` if its directory is too large."""
     with archive.open() as file:
-        whole = file if file.seekable() else io.BytesIO(archive.whole())
+        seekable = file if file.seekable() else io.BytesIO(archive.whole())
         with _unpacking(archive.name):
-            names = Archive(whole, archive.name, archive.expansion)
+            names = Archive(seekable, archive.name, archive.expansion)
         with names:
             yield names
 
@@ -133,8 +133,8 @@ def _is_hidden(name: str) -> bool:
 def _gzip(path: Path, expansion: Expansion) -> Callable[[], Any]:
     @contextmanager
     def expanded() -> Iterator[BinaryIO]:
-        with opened(path, MAX_STREAMED_BYTES) as file, gzip.GzipFile(fileobj=file) as whole:
-            yield _expanded(whole, expansion, str(path))
+        with opened(path, MAX_STREAMED_BYTES) as file, gzip.GzipFile(fileobj=file) as unpacked:
+            yield _expanded(unpacked, expansion, str(path))
 
     return expanded
 

@@ -250,10 +250,10 @@ def _files_in(folder: Path) -> list[str]:
     """
     files: list[str] = []
     refused: list[OSError] = []
-    for within, folders, names in os.walk(folder, onerror=refused.append):
+    for parent, folders, names in os.walk(folder, onerror=refused.append):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        named = (name for name in (*names, *folders) if not name.startswith("."))
-        files += [f"{within}{os.sep}{name}" for name in named if os.path.splitext(name)[1].lower() in ENDINGS]  # noqa: PTH122
+        visible = (name for name in (*names, *folders) if not name.startswith("."))
+        files += [f"{parent}{os.sep}{name}" for name in visible if os.path.splitext(name)[1].lower() in ENDINGS]  # noqa: PTH122
     files += [str(error.filename) for error in refused]
     files = [name.removeprefix(f".{os.sep}") for name in files]  # as in Path
     return sorted(files, key=lambda name: name.replace(os.sep, "\0"))  # in path order

@@ -247,16 +247,16 @@ class TraceFile:
 
         A document that is an object is its only item. Of a large document one item is held at a time.
         """
-        listed = self.first[key] if key else self.first
-        if not isinstance(listed, list):
+        items = self.first[key] if key else self.first
+        if not isinstance(items, list):
             yield "", self.document
         elif not self.is_large:
-            yield from ((str(index) if len(listed) > 1 else "", item) for index, item in enumerate(listed))
+            yield from ((str(index) if len(items) > 1 else "", item) for index, item in enumerate(items))
         else:
             for part in self.parts():
                 if part.key == key and part.place is not None:
                     check_json(part.data, self.name)
-                    yield str(part.place) if len(listed) > 1 else "", decoded(part.data)
+                    yield str(part.place) if len(items) > 1 else "", decoded(part.data)
 
     def parts(self) -> Iterator[Part]:
         """Yield a JSON document's parts: members of an object, and items of lists. Raises `TraceError` for invalid JSON."""
@@ -279,9 +279,9 @@ class TraceFile:
             for number, line in enumerate(iter(lambda: file.readline(MAX_RECORD_BYTES + 1), b""), 1):
                 check_bytes(len(line), MAX_RECORD_BYTES, f"{self.name}, line {number}")
                 check_records(number, self.name)
-                whole = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-                if whole.strip():
-                    yield number, whole
+                content = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                if content.strip():
+                    yield number, content
 
     def records(self, *, one_by_one: bool = False) -> Iterator[tuple[int, Any]]:
         """Yield the records of JSON Lines with their line numbers.
@@ -321,8 +321,8 @@ class TraceFile:
 
         ``benchmark``: benchmark of the task. None for a trace that does not name it; the file name is used instead.
         """
-        named = self.base_name.removesuffix(".gz").rpartition(".")[0] if benchmark is None else str(benchmark)
-        return RunWriter(Origin(format_name, self.name, position, task, trial, named), **about)
+        benchmark_name = self.base_name.removesuffix(".gz").rpartition(".")[0] if benchmark is None else str(benchmark)
+        return RunWriter(Origin(format_name, self.name, position, task, trial, benchmark_name), **about)
 
     def each(self, items: Iterable[tuple[str, T]], read: Callable[[str, T], Run]) -> Iterator[Run]:
         """Yield the run of each item, read with its position; a malformed item is a `problem`."""

@@ -368,9 +368,9 @@ class RunWriter:
         return Fact(e.CommandReceived, {"message": Message("user", (Text(NO_PROMPT),), is_placeholder=True)})
 
     def _started(self, prompt: Fact) -> e.RunStarted:
-        named = {tool.name for tool in self._tools}
+        defined_names = {tool.name for tool in self._tools}
         called = dict.fromkeys(item.call.name for recorded in self._rounds for item in recorded.calls)
-        missing = [ToolSpec(name) for name in called if name not in named]
+        missing = [ToolSpec(name) for name in called if name not in defined_names]
         self._gaps["tools"] += bool(missing)
         self._gaps["model"] += not self._model
         self._gaps["reply"] += not self._rounds

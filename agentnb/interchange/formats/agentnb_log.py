@@ -16,7 +16,7 @@ RECORDS_END = "the event `run_finished`"
 
 
 def sniff(file: TraceFile) -> str:
-    """Return an empty text for a log, otherwise what it lacks. A log may have a damaged first line, or be of a later version."""
+    """Return an empty text for a log, otherwise what it lacks. Logs may have a damaged first line or a later version."""
     if file.start.startswith(LOG_BEGINS):
         return ""
     first = file.first
