@@ -138,7 +138,7 @@ class TodoBoard(Board):
         return _find(self.change(edited), id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy the board with its list."""
+        """Copy as an independent board."""
         return TodoBoard, (self._todos,)
 
     def __iter__(self) -> Iterator[Todo]:
