@@ -52,7 +52,7 @@ def asker(shell: Any) -> Callable[[str], str] | None:
     return input if is_present else None
 
 
-def masked(question: str, what: str) -> str:
+def ask_masked(question: str, what: str) -> str:
     """Return a line of hidden input; blank if the person ends the input.
 
     ``what``: the subject of the question. Raises `SettingsError` if the input would be visible.

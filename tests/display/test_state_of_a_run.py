@@ -10,7 +10,7 @@ from asserted_sentences import Snapshot
 from hostile import visible_text
 from run_builder import Fact, RunBuilder, answered, begun, called, todos_of
 
-from agentnb.advice import TryAgain, advised
+from agentnb.advice import TryAgain, as_advice
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.messages import Message, Text
@@ -195,12 +195,12 @@ def test_a_failed_run_says_in_sentences_what_to_type_unless_it_would_only_fail_a
         built.add(e.ErrorRaised, error=error, where="model")
         return ending(ended(built, "failed", "error"))
 
-    unreachable = e.RunError("ProviderTrouble", "nothing answers", advised("Name another with url=URL"))
+    unreachable = e.RunError("ProviderTrouble", "nothing answers", as_advice("Name another with url=URL"))
     assert after(unreachable) == snapshot
     assert after(e.RunError("ModelError", "no GPU")) == "no GPU. Continue: %%agent --continue"
     said = e.RunError("ProviderTrouble", "it fails", (TryAgain(lead="Try again in a while"),))
     assert after(said) == snapshot
-    assert after(e.RunError("ScriptEnded", "The script ended", advised("Give it one more reply"))).endswith(
+    assert after(e.RunError("ScriptEnded", "The script ended", as_advice("Give it one more reply"))).endswith(
         "Give it one more reply"
     )
 

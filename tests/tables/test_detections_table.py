@@ -230,20 +230,20 @@ def test_little_is_read_ahead_and_nothing_is_left_when_it_is_given_up(monkeypatc
             yield part
 
     results = workers.results_of(parts(), len, 2)
-    assert next(results) == 1 and len(drawn) <= 2 * workers.AHEAD
+    assert next(results) == 1 and len(drawn) <= 2 * workers.BATCHES_AHEAD
     results.close()
-    assert len(drawn) <= 2 * workers.AHEAD
+    assert len(drawn) <= 2 * workers.BATCHES_AHEAD
 
 
 def test_batches_are_of_a_size_and_runs_stay_in_their_place(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     files = [SourceFile(str(folder / f"m{number}.jsonl")) for number in range(5)]
     run = loop(1, "r-9")
-    assert [*workers.batched([*files[:2], run, run, *files[2:]])] == [files[:2], run, run, files[2:]]
+    assert [*workers.batch_files([*files[:2], run, run, *files[2:]])] == [files[:2], run, run, files[2:]]
     monkeypatch.setattr(workers, "BATCH_BYTES", 1)
-    assert [*workers.batched(files)] == [[one] for one in files]
+    assert [*workers.batch_files(files)] == [[one] for one in files]
     monkeypatch.setattr(workers, "BATCH_BYTES", 10**9)
     monkeypatch.setattr(workers, "BATCH_FILES", 2)
-    assert [*workers.batched([SourceFile(str(folder / "gone")), *files])] == [
+    assert [*workers.batch_files([SourceFile(str(folder / "gone")), *files])] == [
         [SourceFile(str(folder / "gone")), files[0]],
         files[1:3],
         files[3:],

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from agentnb.core.run.rounds import WorkflowRound
-from agentnb.display.markup import Html, joined, tag, words
+from agentnb.display.markup import Html, join_html, tag, words
 from agentnb.display.texts.call_labels import state
-from agentnb.display.texts.labels import counted, short_id, times
+from agentnb.display.texts.labels import pluralize, short_id, times
 from agentnb.display.texts.round_notes import ignored_guidance, round_warnings
 
 MAX_LINKED = 8
@@ -50,7 +50,7 @@ def trouble_words(kind: str, count: int) -> str:
     """Return ``2 failed calls``, ``guidance ignored twice``."""
     if kind == "ignored":
         return f"guidance ignored {times(count)}"
-    return counted(count, {"retried": "failed attempt", "found": "warning"}.get(kind, f"{kind} call"))
+    return pluralize(count, {"retried": "failed attempt", "found": "warning"}.get(kind, f"{kind} call"))
 
 
 def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
@@ -62,7 +62,7 @@ def trouble_links(found: Mapping[str, Trouble], run_id: str) -> Iterator[Html]:
             omitted = trouble.in_rounds - len(trouble.rounds)
             more = f" and {omitted:,} more" if omitted else ""
             noun = "round" if trouble.in_rounds == 1 else "rounds"
-            text = joined(words(trouble_words(kind, trouble.total)), f": {noun} ", links, more)
+            text = join_html(words(trouble_words(kind, trouble.total)), f": {noun} ", links, more)
             yield tag("span", f"wrong {tone}", text)
 
 

@@ -81,7 +81,7 @@ class PermissionGate:
         is_firm = is_own_rule or self._permissions.is_nested or has_changed(tool)
         ask = AskEachTime if asks_each_time else AskUnsettled if judged.unsettled else FirmAsk if is_firm else AskByRules
         is_shown = kind_of_subject(tool) == "command" or shows_change(tool)  # beside the question
-        arguments = "" if is_shown else f" with {shown(call.arguments)}"
+        arguments = "" if is_shown else f" with {arguments_text(call.arguments)}"
         return ask(f"May {call.name} run{arguments}?\n{_why(judged, tool)}", ASKED_BY_RULES)
 
     def hidden_files(self) -> re.Pattern[str] | None:
@@ -138,7 +138,7 @@ def is_allowed_by(rule_text: str, call: ToolCall, tool: Tool, work_dir: Path) ->
     return matcher.first_allowing(CallSubject(tool, call.arguments, work_dir).reading, work_dir) is not None
 
 
-def shown(arguments: object) -> str:
+def arguments_text(arguments: object) -> str:
     """Return the arguments of a call for a question, or only their length if they are long or have several lines.
 
     The question also has the full arguments (`core.questions.JudgedCall`).
@@ -162,7 +162,7 @@ def _why(judged: Judgement, tool: Tool) -> str:
     if judged.is_unclear:
         return f"The rule {_rule_text(judged)} may forbid it, so you decide each time."
     if judged.unsettled:
-        others = _shortened(", ".join(judged.unsettled))
+        others = _truncate(", ".join(judged.unsettled))
         return f"While the rule {_rule_text(judged)} denies commands, programs that may start others are asked about: {others}."
     origin = origin_of(tool)
     asks = (
@@ -178,7 +178,7 @@ def _why(judged: Judgement, tool: Tool) -> str:
 def _changes(origin: ToolOrigin) -> Iterator[str]:
     """Yield the changes of an MCP tool since its first use."""
     if "server" in origin.changed:
-        before = f" It was first seen as: {_shortened(origin.target_before)}." if origin.target_before else ""
+        before = f" It was first seen as: {_truncate(origin.target_before)}." if origin.target_before else ""
         yield f"The command or address of this server has changed.{before}"
     if "tool" in origin.changed:
         yield "The server's description of this tool has changed since it was first seen."
@@ -186,7 +186,7 @@ def _changes(origin: ToolOrigin) -> Iterator[str]:
         yield "Rules that allow it apply to the earlier version, so they do not count."
 
 
-def _shortened(target: str) -> str:
+def _truncate(target: str) -> str:
     return target if len(target) <= MAX_SHOWN else f"{target[:MAX_SHOWN]}…"
 
 
@@ -199,7 +199,7 @@ def _about(judged: Judgement, tool: Tool) -> str:
         return "The file name suggests that it holds keys."
     effects, origin = declared_effects(tool), origin_of(tool)
     if origin is not None:
-        return f"{tool.spec.name} is a tool of the MCP server {origin.server} ({_shortened(origin.target)})."
+        return f"{tool.spec.name} is a tool of the MCP server {origin.server} ({_truncate(origin.target)})."
     if effects is None:
         return f"{tool.spec.name} does not declare what it does."
     if effects == {"write"} and kind_of_subject(tool) == "path":

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agentnb.advice import advised
+from agentnb.advice import as_advice
 from agentnb.core.log.work_events import PlanProposed, StepStarted
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import TEXT, NoAnswer
@@ -17,7 +17,7 @@ from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, ExpressionError, QuestionCancelled
 from agentnb.policies.gates import Ask, Block, Deny, Gate
-from agentnb.policies.permissions.gate import shown
+from agentnb.policies.permissions.gate import arguments_text
 from agentnb.policies.permissions.rules import Rule
 from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.nested_runs import Runnable
@@ -36,8 +36,8 @@ from agentnb.workflow.running.walker import Handle, Walker
 from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.model_steps import ModelAnswer, ModelSteps
 from agentnb.workflow.tasks.spec import ApprovalRules
-from agentnb.workflow.templates.json_in_text import parsed
-from agentnb.workflow.templates.templates import rendered
+from agentnb.workflow.templates.json_in_text import parse_result
+from agentnb.workflow.templates.templates import render
 
 
 class Calls:
@@ -77,7 +77,7 @@ class Calls:
         arguments, function = dict(call.args), self._actions.actions.get(call.name)
         if execution.problem is None and not call.is_constant:
             try:
-                arguments = rendered(arguments, execution.place.scope, is_copied=not getattr(function, "keeps_input", False))
+                arguments = render(arguments, execution.place.scope, is_copied=not getattr(function, "keeps_input", False))
             except ExpressionError as error:
                 execution.problem = error
         inputs = arguments if execution.problem is None else None
@@ -92,7 +92,7 @@ class Calls:
             if not execution.is_plain:
                 result = plain_data(result, f"The result of {does.name}")
         attempt.is_plain = True
-        return parsed(result) if does.parses else result
+        return parse_result(result) if does.parses else result
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class ActionCall:
         if not has_begun and len(steps.log.run.plans) >= most:
             problem = f"The limit of {most} plans is reached, and the last plan does not end the run"
             words = frozenset({MAX_PLAN_ITERATIONS})
-            advice = advised("If that is too few, set max_plan_iterations of the task file")
+            advice = as_advice("If that is too few, set max_plan_iterations of the task file")
             raise StepEndedBadly(StepFailure(problem, words, advice, is_final=True))
 
     def return_plain(self) -> None:
@@ -203,7 +203,7 @@ class ActionCall:
         """Log that a step of the action is skipped, and why."""
         self._calls.steps.skip(call_step(self._place, key)[1].path, reason)
 
-    async def failed(self, name: str, error: str) -> bool:
+    async def handle_failure(self, name: str, error: str) -> bool:
         """Run the ``onError`` handler, once per execution of the task.
 
         If it returns True, the action should stop and return its result, which ``post`` still sees; the run then ends.
@@ -220,7 +220,7 @@ async def _nothing(attempt: Attempt) -> None:
 
 def as_returned(text: str) -> Any:
     """Recover a tool's return value from its logged text: data if the text is exactly the text of this data."""
-    value = parsed(text)
+    value = parse_result(text)
     return value if not isinstance(value, str) and as_text(value) == text else text
 
 
@@ -236,5 +236,5 @@ class FileRules:
         if verdict == "deny":
             return Deny("the approval rules of the task file do not allow it")
         if verdict == "ask":  # about each call, so "always" is not offered
-            return Ask(f"May the task {call.id} call {call.name} with {shown(call.arguments)}?")
+            return Ask(f"May the task {call.id} call {call.name} with {arguments_text(call.arguments)}?")
         return None
