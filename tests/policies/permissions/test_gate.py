@@ -114,7 +114,7 @@ def test_the_question_shows_the_arguments_and_what_the_tool_may_do() -> None:
     by_rule = judged(RULES, "reads", rules={"reads": "ask"})
     assert isinstance(by_rule, Ask) and by_rule.question.endswith("\nThe rule reads asks.")
     unclear = judged("auto", "shell", rules={"shell(rm *)": "deny"}, line="$X")
-    assert isinstance(unclear, AskEachTime) and "whether the rule shell(rm *) forbids it" in unclear.question
+    assert isinstance(unclear, AskEachTime) and "The rule shell(rm *) may forbid it" in unclear.question
     long = judged("ask", "sends", text="x" * 1000, other=object())
     assert isinstance(long, Ask) and "sends run with arguments of 1," in long.question and "xx" not in long.question
 
