@@ -46,7 +46,7 @@ def is_attended(kernel: Any) -> bool:
 
 
 def asker(shell: Any) -> Callable[[str], str] | None:
-    """Return the function that asks the person for a line of input; None if nobody is present."""
+    """Return the function that asks the person for a line of input, or None if nobody is present."""
     kernel = getattr(shell, "kernel", None)
     is_present = sys.stdin is not None and sys.stdin.isatty() if kernel is None else is_attended(kernel)
     return input if is_present else None

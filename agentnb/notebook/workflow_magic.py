@@ -232,7 +232,7 @@ class WorkflowMagics(Magics):
         return workflow.orchestration(**arguments), in_notebook(note)
 
     def _earlier(self, options: Namespace) -> Run | None:
-        """Return the run whose outputs ``--rerun-from`` uses; None without that option."""
+        """Return the run whose outputs ``--rerun-from`` uses, or None without that option."""
         if not options.rerun_from:
             return None
         earlier = self.shell.user_ns.get(options.out)

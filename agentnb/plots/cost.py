@@ -38,7 +38,7 @@ INPUT, OUTPUT = Look("input tokens", BLUE), Look("output tokens", ORANGE, "///")
 
 
 class Operation(NamedTuple):
-    """Usage of the calls for one purpose; None if unknown for all of them."""
+    """Usage of the calls for one purpose; values unknown for all of them are None."""
 
     name: str
     calls: int

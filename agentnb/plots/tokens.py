@@ -39,7 +39,7 @@ WORTH_A_LINE = 0.1
 
 
 class RoundTokens(NamedTuple):
-    """The tokens of a round's request and reply; None if not recorded."""
+    """The tokens of a round's request and reply; unrecorded values are None."""
 
     number: int
     input: int | None
@@ -97,7 +97,7 @@ def round_tokens(run: Run) -> list[RoundTokens]:
 
 
 def window_of(run: Run) -> int | None:
-    """Return the context window of the run's model, in tokens; None if unknown."""
+    """Return the context window of the run's model, in tokens, or None if unknown."""
     history = run.settings.get("history")
     own = history.get("window") if isinstance(history, dict) else None
     if isinstance(own, int) and not isinstance(own, bool) and own > 0:
@@ -173,7 +173,7 @@ def _draw_window(axes: Axes, window: int | None, share: float | None, top: int) 
 
 
 def _share(kept: list[tuple[Run, list[RoundTokens]]]) -> float | None:
-    """Return the share of the window that triggers compaction in all these runs; None if it differs or is missing."""
+    """Return the share of the window that triggers compaction in all these runs, or None if it differs or is missing."""
     shares = {history.get("share") if isinstance(history := run.settings.get("history"), dict) else None for run, _ in kept}
     share = shares.pop() if len(shares) == 1 else None
     return share if isinstance(share, float) and 0 < share < 1 else None

@@ -231,7 +231,7 @@ class _Walk:
         return alternative, verdict
 
     def _limit_at_turn_end(self, verdict: Verdict) -> Stop | None:
-        """Return the limit that the run has reached at the end of a turn, which ends the run even if a person continues."""
+        """Return the limit reached at the end of a turn, which ends the run even if a person continues."""
         if not self._variant.limits or not isinstance(verdict, Stop):
             return None
         stop = decide(without_rules(self._policies, frozenset({"answer"})), self.shadow.run)

@@ -94,7 +94,7 @@ def variant_of(
     """Build a variant. Omitted settings come from the run's log, or else from ``matrix``.
 
     A run of another product has only the given limits. ``is_live``: its rounds are new, so detectors may ask a model. For
-    recorded rounds, the log supplies the findings of detectors that ask a model or that it cannot recreate. Raises
+    recorded rounds, the log supplies the findings of detectors that ask a model or that it does not define. Raises
     `SettingsError` for invalid settings.
     """
     words = find_set(guidance) if guidance is not None else _logged_words(run)

@@ -90,7 +90,7 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
         return _workflow().start("", options, **self._with_plan(keywords))
 
     def run_sync(self, options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
-        """Like `run`, for scripts and for code that cannot await."""
+        """Like `run`, for scripts and code that cannot await."""
         return _workflow().run_sync("", options, **self._with_plan(keywords))
 
     def orchestration(self, **settings: Unpack[WorkflowSettings]) -> Orchestration:

@@ -168,7 +168,7 @@ def test_refused_request_names_the_login_that_the_server_wants(servers: Servers,
 
     with LoopbackThread(Shut) as there:
         shut = MCPServer("shut", f"http://127.0.0.1:{there.port}/mcp")
-        for status, advice in ((401, "Log in: %agent mcp login shut"), (403, "Give what it wants as a header")):
+        for status, advice in ((401, "Log in: %agent mcp login shut"), (403, "Set the required header")):
             with subtests.test(status=status):
                 with pytest.raises(ServerFailed) as raised:
                     played([], [shut], servers)

@@ -160,7 +160,7 @@ def test_a_detector_that_cannot_be_sent_to_a_worker_is_refused_with_what_to_do(
     def refused(wrong: Any) -> None:
         with pytest.raises(SettingsError, match="cannot be sent to worker processes") as caught:
             tables.detections(folder, wrong, processes=2)
-        assert "Write it into a module" in str(caught.value) and "leave out processes=" in str(caught.value)
+        assert "top level of a module" in str(caught.value) and "leave out processes=" in str(caught.value)
 
     lock = Lock()
     refused(detect.detector(lambda run: lock.locked()))  # cannot travel at all
@@ -196,7 +196,7 @@ def test_a_script_and_a_notebook_are_told_where_their_detectors_must_stand(folde
     without = "import sys\nsys.modules['cloudpickle'] = None\n"
     cases = {
         "a detector of the notebook": (["-c", begins + told.format("mine")], "rows: 2"),
-        "the same without cloudpickle": (["-c", without + begins + told.format("mine")], "Write it into a module"),
+        "the same without cloudpickle": (["-c", without + begins + told.format("mine")], "top level of a module"),
         "a script without a guard": (told_script(folder, unguarded), "if __name__ == '__main__'"),
         "a script with one": (told_script(folder, guarded), "rows: 2"),
     }
@@ -254,5 +254,5 @@ def test_settings_that_cannot_be_are_refused_before_anything_is_read(tmp_path: P
     with pytest.raises(SettingsError, match="no preset 'defualt'"):
         tables.detections(tmp_path / "nowhere", "defualt")
     for wrong in (0, -1, True, 1.5, "2"):
-        with pytest.raises(SettingsError, match="Write processes=2"):
+        with pytest.raises(SettingsError, match="Use processes=2"):
             quiet(tmp_path, processes=wrong)

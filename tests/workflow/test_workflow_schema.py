@@ -31,7 +31,7 @@ def test_it_is_a_json_schema_with_the_keys_that_are_read() -> None:
         assert set(step["properties"]) == set(step_keys(kind))
         assert step["additionalProperties"] is False
         assert step["description"]
-    assert schema["$defs"]["agent_step"]["properties"]["prompt"]["description"].startswith("Instead of the prompt")
+    assert schema["$defs"]["agent_step"]["properties"]["prompt"]["description"].startswith("Replaces the prompt")
 
 
 def test_it_has_the_keys_of_a_file_and_what_is_said_of_each() -> None:

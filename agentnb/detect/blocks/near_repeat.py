@@ -38,7 +38,7 @@ class _Words(NamedTuple):
     letters: frozenset[str]
     """Without digits and underscores: words of the call that an error may quote."""
     error: frozenset[str] | None
-    """Words of the error, without numbers; None for a call that returned nothing."""
+    """Words of the error, without numbers, or None for a call that returned nothing."""
 
 
 class _Row:

@@ -179,7 +179,7 @@ class StepPieces:
 
 
 def graph_in(run: Run) -> Drawing | None:
-    """Return the workflow's graph of a run; None for other runs, and if the log does not have it."""
+    """Return the workflow's graph of a run, or None for other runs and logs without it."""
     spec = logged_workflow(run.settings) if run.kind == "workflow" else None
     return None if spec is None else drawing_of(spec)
 
@@ -225,7 +225,7 @@ class LiveSteps(StepPieces):
 
     @staticmethod
     def of(run: Run) -> LiveSteps | None:
-        """Return the steps of a new run; None for an agent's run."""
+        """Return the steps of a new run, or None for an agent's run."""
         return None if run.kind == "agent" else LiveSteps(run)
 
     def take(self, event: AnyEvent) -> None:

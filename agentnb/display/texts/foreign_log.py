@@ -29,7 +29,7 @@ ANSWER_UNUSED = "Your answer is not used: the log is not yours, so you are asked
 def decide_trust(run: Run, trust_log: bool | None, ask: Callable[[str], str] | None, *, show: str) -> bool | None:
     """Return ``trust_log``, or the person's decision if it is None and the run's log is foreign.
 
-    ``ask``: writes a question and returns the person's line; None if nobody is present. ``show``: the command that shows the
+    ``ask``: writes a question and returns the person's line (None if nobody is present). ``show``: the command that shows the
     run. Raises `SettingsError` if the person declines both.
     """
     if trust_log is not None or run.gives_consent or ask is None:

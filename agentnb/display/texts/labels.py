@@ -87,7 +87,7 @@ def dollars(value: float) -> str:
 
 
 def amount(value: Any) -> float | None:
-    """Return a limit from a log's settings; None if the value is unusable."""
+    """Return a limit from a log's settings, or None if the value is unusable."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
 
 

@@ -51,7 +51,7 @@ class Browser:
         self.runs = runs
         self.run: Run | None = runs[0] if runs else None
         self._place: int | None = 0 if runs else None
-        """Index of the open run; None if no run matches the search."""
+        """Index of the open run, or None if no run matches the search."""
         self._chosen = 0
         """Index of the run that the person opened last."""
         self._wanted = Wanted()

@@ -233,7 +233,7 @@ def _gates(options: Namespace, variables: Mapping[str, Any], run: Run) -> list[A
 
 
 def _guidance(session: Session, variables: Mapping[str, Any], name: str, run: Run) -> GuidanceSet | None:
-    """Return the named set; None if the run's log has its texts.
+    """Return the named set, or None if the run's log has its texts.
 
     For a log of an older version, which lacks them: the notebook's set with the name of the run's own, or None.
     """

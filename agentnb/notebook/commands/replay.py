@@ -54,7 +54,7 @@ def _run(name: str, session: Session, variables: Mapping[str, Any]) -> Run:
 
 
 def _detectors(name: str, variables: Mapping[str, Any]) -> Any:
-    """Return the detectors in a variable, or the name of a preset; None without a name."""
+    """Return the detectors in a variable, the name of a preset, or None without a name."""
     return variables.get(name, name) or None
 
 

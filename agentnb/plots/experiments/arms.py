@@ -65,7 +65,7 @@ def is_results(source: object) -> bool:
 
 
 def rows_by_variant(source: object) -> dict[str, Sequence[ArmRow]] | None:
-    """Return rows of results or comparisons by variant; None if the source has runs instead.
+    """Return rows of results or comparisons by variant, or None if the source has runs instead.
 
     Raises `SettingsError` while the results are covered.
     """

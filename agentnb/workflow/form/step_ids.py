@@ -26,7 +26,7 @@ _NAMED_AFTER_NAME = ("agent", "tool")
 
 
 class Named(NamedTuple):
-    """Id of a step."""
+    """Id and goto target of a step."""
 
     id: str
     goto: str = ""
@@ -158,7 +158,7 @@ class _Names:
         return step_id
 
     def _next(self, base: str, start: int = 2) -> str:
-        """Append the next number that makes a new id."""
+        """Return the base with the next unused number."""
         number = self._numbers.get(base, start)
         while f"{base}_{number}" in self._taken:
             number += 1

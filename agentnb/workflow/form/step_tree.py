@@ -24,7 +24,7 @@ class Located:
 
     @property
     def top(self) -> Located:
-        """Itself or its ancestor in the top-level list."""
+        """The step itself, or its ancestor in the top-level list."""
         return self.around[0] if self.around else self
 
     @property

@@ -80,10 +80,10 @@ _HEAD = frozenset({"seq", "at", "run_id", "parent_id"})
 
 
 def log_result(output: tuple[str, ...], scope: Any, log: EventLog) -> None:
-    """Log the result of a completed workflow: that of the first of these ids and templates that has one.
+    """Log the result of a completed workflow: the value of the first of these ids and templates that has one.
 
-    If none has one, because its step did not run, log a warning; the run's text is then the output of the last step. Raises
-    `StepFailed` for a template without a value for another reason.
+    If all lack a value, because their steps did not run, log a warning; the run's text is then the output of the last step.
+    Raises `StepFailed` for a template without a value for another reason.
     """
     if not output or any(isinstance(event, w.ResultGiven) for event in reversed(log.run.events)):
         return

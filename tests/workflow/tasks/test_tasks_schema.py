@@ -50,7 +50,7 @@ def test_it_is_a_json_schema_with_the_keys_that_are_read() -> None:
     assert set(schema["properties"]) == set(OF_FILES)
     assert set(schema["$defs"]["task"]["properties"]) == set(TASK_KEYS)
     assert set(schema["$defs"]["item_task"]["properties"]) == set(ITEM_KEYS)
-    assert schema["$defs"]["task"]["properties"]["dependsOn"]["description"].startswith("Tasks, or blocks, that must")
+    assert schema["$defs"]["task"]["properties"]["dependsOn"]["description"].startswith("Tasks or blocks that must")
 
 
 def test_every_example_fits_it(subtests: pytest.Subtests) -> None:
