@@ -125,7 +125,7 @@ def test_a_state_has_one_word_and_it_is_said_once(subtests: pytest.Subtests) -> 
 def test_an_end_that_nothing_checks_is_not_green(stop_reason: str, words: str, look: str) -> None:
     run = ended(RunBuilder().round("Well."), stop_reason=stop_reason)
     assert (chip(run), tone(run)) == (words, look)
-    assert ("not known" in why(run)) is (stop_reason == "unchecked")
+    assert ("uncertain" in why(run)) is (stop_reason == "unchecked")
 
 
 def test_a_run_that_got_no_reply_is_not_said_to_have_made_a_round(subtests: pytest.Subtests) -> None:
