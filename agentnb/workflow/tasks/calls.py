@@ -17,7 +17,6 @@ from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, ExpressionError, QuestionCancelled
 from agentnb.policies.gates import Ask, Block, Deny, Gate
-from agentnb.policies.permissions.gate import shown
 from agentnb.policies.permissions.rules import Rule
 from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.nested_runs import Runnable
@@ -236,5 +235,5 @@ class FileRules:
         if verdict == "deny":
             return Deny("the approval rules of the task file do not allow it")
         if verdict == "ask":  # about each call: "always" is no answer
-            return Ask(f"May the task {call.id} call {call.name} with {shown(call.arguments)}?")
+            return Ask(f"May the task {call.id} call {call.name}?")
         return None
