@@ -85,7 +85,6 @@ CANCELLED_BY = {"program": "Closed without deciding by the function that answers
 """The same for a question that was cancelled."""
 
 MODES = {
-    RULES: "tools that write, execute or use the network ask",
     AUTO: "what only the defaults would ask about runs",
     ASK: "each call of a tool that does more than read is asked about",
     NEVER: "nothing is asked, and what would be asked about is denied",
@@ -281,9 +280,9 @@ def _choices(question: WaitingOnUser) -> str:
 
 
 def mode_text(words: str) -> str:
-    """Return an approval mode, of a word or several, and what it means."""
+    """Return an approval mode, of a word or several, and what it means; without a mode, what is asked about."""
     means = "; ".join(MODES.get(word, "") for word in words.split("+"))
-    return f"none: {means}" if words == RULES else f"{words}: {means}"
+    return "Tools that write, execute or use the network ask." if words == RULES else f"{words}: {means}"
 
 
 def rule_lines(run: Run) -> Iterator[str]:

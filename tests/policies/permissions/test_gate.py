@@ -113,7 +113,9 @@ def test_question_says_in_one_line_why_it_is_asked() -> None:
     by_rule = judged(RULES, "reads", rules={"reads": "ask"})
     assert isinstance(by_rule, Ask) and by_rule.question.endswith(" The rule reads asks.")
     unclear = judged("auto", "shell", rules={"shell(rm *)": "deny"}, line="$X")
-    assert isinstance(unclear, AskEachTime) and "Calls that the rule shell(rm *) might deny are asked about." in unclear.question
+    assert (
+        isinstance(unclear, AskEachTime) and "Calls that the rule shell(rm *) might deny are asked about." in unclear.question
+    )
 
 
 def asked(answer: Any, tool: str = "writes", rule: str = "ask", kind: Any = "approval") -> Run:
