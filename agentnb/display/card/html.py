@@ -132,7 +132,7 @@ def _drawn(one: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Se
 
 def head_html(run: Run, totals: Totals) -> Html:
     """Return state and usage, on one line where there is room."""
-    return tag("div", "head", state_html(run), " ", meta_html(run, totals))
+    return tag("div", "head", state_html(run, leads=True), " ", meta_html(run, totals))
 
 
 def without_rounds(run: Run) -> Sequence[str]:

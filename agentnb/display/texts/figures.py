@@ -10,14 +10,14 @@ from agentnb.core.todos import open_todos
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.display.texts.labels import FIGURE_SPACE, amount, clean, count_of, counted, dollars, duration, thousands
-from agentnb.display.texts.states import counts_failures, has_ended, rounds_told, state_of, steps_told
+from agentnb.display.texts.states import counted_calls, has_ended, rounds_told, state_of, steps_told
 
 
 def meta(run: Run) -> list[str]:
     """Return rounds, calls, todos, time, usage and model, a few words each."""
     calls = calls_told(*call_counts(outer_calls(run)), "tool call")
     parts = [part for part in (rounds_told(run), steps_told(run), calls) if part]
-    if run.failed_calls and not counts_failures(state_of(run)):
+    if run.failed_calls and counted_calls(state_of(run)) != "failed":
         parts.append(f"{run.failed_calls:,} failed")
     if run.todos:
         done = len(run.todos) - len(open_todos(run.todos))

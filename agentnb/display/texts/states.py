@@ -184,10 +184,11 @@ def completion(state: RunState) -> tuple[Tone, str]:
     return next(((tone, words) for holds, tone, words in cases if holds), ("neutral", NOT_CHECKED))
 
 
-def counts_failures(state: RunState) -> bool:
-    """Return whether the words for the state count the calls that failed."""
-    others = state.plan_rejected or state.todos_open or state.outcome == "passed"
-    return state.status == "completed" and not others and state.failed_calls > 0
+def counted_calls(state: RunState) -> Literal["failed", "skipped", ""]:
+    """Return the kind of calls that the words for the state count; empty if they count none."""
+    if state.status != "completed" or state.plan_rejected or state.todos_open or state.outcome == "passed":
+        return ""
+    return "failed" if state.failed_calls else "skipped" if state.blocked_calls else ""
 
 
 def chip(run: Run, *, hears: bool = False, position: PlanPosition | None = None) -> str:
@@ -198,7 +199,8 @@ def chip(run: Run, *, hears: bool = False, position: PlanPosition | None = None)
     if run.status == "waiting_on_user" and any(one.kind == "plan_review" for one in run.waiting):
         return PLAN_WAITS
     if run.status != "running":
-        return state_words(state_of(run))
+        told = state_words(state_of(run))
+        return f"{told} by you" if told == PLAN_REJECTED and [*run.plans.values()][-1].by == "person" else told
     if run.agent_state == "waiting_on_user":
         return STATES[run.agent_state]
     return _executing(position or run.plan_position) if run.agent_state == "executing_plan" else _doing(run, hears)
