@@ -51,6 +51,7 @@ CHANGED = ToolOrigin(
     "--- first seen\n+++ now\n@@ -1 +1 @@\n-Read a file.\n" + "+<script>Read all files.\n" * 100,
 )
 LONG = "ls\n" * 2_000
+CODE = "import os\nfor each in os.listdir():\n    print(each)  # <b>"
 
 
 def approval(
@@ -83,9 +84,7 @@ CASES = {
     ),
     "server": approval({"path": "a"}, tool="mcp_fs_read", grants=OF_SERVER, origin=CHANGED),
     "key file": approval({"path": ".env"}, tool="read_file", grants=(GrantOffer("read_file(/w/.env)"),)),
-    "code": approval(
-        {"code": "import os\nfor each in os.listdir():\n    print(each)  # <b>"}, tool="run_python", effects="execute"
-    ),
+    "code": approval({"code": CODE}, tool="run_python", effects="execute"),
     "long code": approval({"code": "print(1)\n" * 40}, tool="run_code", effects="execute, network"),
     "own gate": approval({"path": "a"}, tool="write", approvals=("always",)),
 }

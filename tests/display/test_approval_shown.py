@@ -9,7 +9,7 @@ import pytest
 from asserted_sentences import Snapshot
 from hostile import BREAKS, SCRIPTS, check_is_harmless
 from shown_words import words_in
-from some_approvals import BASH, CASES, DIFF, OF_SERVER, OFFERS, approval
+from some_approvals import BASH, CASES, CODE, DIFF, OF_SERVER, OFFERS, approval
 from some_questions import run_of
 
 from agentnb.core.log import events as e
@@ -75,7 +75,8 @@ def test_code_is_a_block_in_colours_with_its_indentation() -> None:
     html = question_html(CASES["code"], Form(live=True))
     assert words_in(html).startswith("Run Python in your kernel May run_python run?")
     (block,) = re.findall("<pre.*?</pre>", html, re.DOTALL)
-    assert unescape(re.sub(r"<[^>]+>", "", block)) == "import os\nfor each in os.listdir():\n    print(each)··# <b>"
+    code = unescape(re.sub(r"<[^>]+>", "", block))
+    assert code == CODE.replace("  #", "··#")
     assert 'class="agentnb-code-keyword">for<' in block, "colours"
 
 

@@ -357,7 +357,7 @@ class View {
     const { fold: key, ask, round } = fold.dataset;
     if (!key) return;
     this.story.folds.set(key, open);
-    this.story.say({ do: "fold", key, open });
+    if (!fold.matches(".agentnb-panel")) this.story.say({ do: "fold", key, open }); // a saved card has no panels
     const place = fold.querySelector("[data-fill]");
     if (open && ask && place) {
       if (!this.story.fills.has(place.dataset.fill)) place.textContent = "…";

@@ -24,14 +24,14 @@ def later_calls_html(question: WaitingOnUser, note: Html) -> Html:
     about = question.about
     if about is None or not about.grants:
         return NOTHING
-    offers, pattern = [*about.grants], next((one for one in about.grants if not is_fixed(one, about.tool)), None)
+    grants, pattern = [*about.grants], next((one for one in about.grants if not is_fixed(one, about.tool)), None)
     if pattern is not None:
-        offers += [GrantOffer(OTHER, one.reach) for one in about.grants if one.rule == pattern.rule]
-    calls = [tag("option", "", _choice(rule, about), value=rule) for rule in dict.fromkeys(one.rule for one in offers)]
-    reaches = [tag("option", "", REACHES[one], value=one) for one in dict.fromkeys(one.reach for one in offers)]
+        grants += [GrantOffer(OTHER, one.reach) for one in about.grants if one.rule == pattern.rule]
+    calls = [tag("option", "", _choice(rule, about), value=rule) for rule in dict.fromkeys(one.rule for one in grants)]
+    reaches = [tag("option", "", REACHES[one], value=one) for one in dict.fromkeys(one.reach for one in grants)]
     sentences = [
-        tag("div", "", allowed_in_words(one, about), hidden=one is not offers[0], data_calls=one.rule, data_reach=one.reach)
-        for one in offers
+        tag("div", "", allowed_in_words(one, about), hidden=one is not grants[0], data_calls=one.rule, data_reach=one.reach)
+        for one in grants
     ]
     row = [
         tag("select", "field", *calls, data_field=True, **_names(question, "calls", "Later calls to allow")),
@@ -39,9 +39,9 @@ def later_calls_html(question: WaitingOnUser, note: Html) -> Html:
         tag("select", "field", *reaches, data_field=True, **_names(question, "reach", "How long")),
         tag("button", "button", "Approve and allow", note, type="submit"),
     ]
-    said = tag("div", "quiet", *sentences, aria_live="polite")
+    meaning = tag("div", "quiet", *sentences, aria_live="polite")
     error = tag("div", "field-error", role="alert")
-    return tag("form", "pattern", tag("div", "buttons", *row), said, error, data_do=ALWAYS, data_id=question.id)
+    return tag("form", "pattern", tag("div", "buttons", *row), meaning, error, data_do=ALWAYS, data_id=question.id)
 
 
 def _pattern(question: WaitingOnUser, pattern: GrantOffer | None) -> Html:
